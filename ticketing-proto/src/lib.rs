@@ -1,0 +1,13 @@
+//! Ticketing's protocol core: bytes and injected time in, bytes and events out.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+pub mod id;
+pub mod key;
+pub mod limits;
+pub mod time;
+pub mod wire;
