@@ -6,8 +6,11 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+pub mod client;
 pub mod id;
 pub mod key;
 pub mod limits;
+pub mod lock;
+pub mod server;
 pub mod time;
 pub mod wire;

@@ -1,0 +1,1 @@
+//! Ticketing for tokio: a lock server and its client.
