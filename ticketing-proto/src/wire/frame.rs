@@ -11,11 +11,11 @@ pub trait Direction {
 }
 
 /// Requests: what a server decodes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FromClient {}
 
 /// Replies: what a client decodes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FromServer {}
 
 impl Direction for FromClient {
@@ -60,22 +60,25 @@ pub enum DecodeError {
     },
 }
 
-/// One frame, cut but not understood. `header` has exactly the width that the op's fixed header has.
+/// One frame, cut but not understood.
+///
+/// Only a [`Decoder`] makes it, so `op` is one of its direction's, and `header` has exactly that op's width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Frame<'a> {
+pub struct Frame<'a, D> {
     /// The op.
     pub op: u8,
     /// The fixed header.
     pub header: &'a [u8],
     /// What stands between the fixed header and LF.
     pub body: &'a [u8],
+    direction: PhantomData<fn() -> D>,
 }
 
-impl<'a> Frame<'a> {
+impl<'a, D> Frame<'a, D> {
     fn split(whole: &'a [u8], header_len: usize) -> Option<Self> {
         let (&op, rest) = whole.split_first()?;
         let (header, body) = rest.split_at_checked(header_len)?;
-        Some(Self { op, header, body })
+        Some(Self { op, header, body, direction: PhantomData })
     }
 }
 
@@ -112,7 +115,10 @@ impl<D: Direction> Decoder<D> {
     ///
     /// # Errors
     /// [`DecodeError::UnknownOp`] at the op's byte, [`DecodeError::LineTooLong`] at byte 193.
-    pub fn next<'a>(&'a mut self, input: &mut &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
+    pub fn next<'a, 'input: 'a>(
+        &'a mut self,
+        input: &mut &'input [u8],
+    ) -> Result<Option<Frame<'a, D>>, DecodeError> {
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -140,7 +146,10 @@ impl<D: Direction> Decoder<D> {
         self.error.map_or(Ok(()), Err)
     }
 
-    fn next_in_place<'a>(&'a mut self, input: &mut &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
+    fn next_in_place<'a, 'input: 'a>(
+        &'a mut self,
+        input: &mut &'input [u8],
+    ) -> Result<Option<Frame<'a, D>>, DecodeError> {
         let lone = input.iter().take_while(|&&byte| byte == LF).count();
         let bytes = input.get(lone..).unwrap_or_default();
         match Self::cut(bytes, 0) {
@@ -158,7 +167,10 @@ impl<D: Direction> Decoder<D> {
         }
     }
 
-    fn next_carried<'a>(&'a mut self, input: &mut &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
+    fn next_carried<'a, 'input: 'a>(
+        &'a mut self,
+        input: &mut &'input [u8],
+    ) -> Result<Option<Frame<'a, D>>, DecodeError> {
         let old_len = self.len;
         // One byte more than a frame may have, so that a missing LF is seen.
         let mut joined = [0; MAX_FRAME_LEN + 1];

@@ -1,6 +1,6 @@
 use alloc::vec::Vec;
 
-use super::{Frame, Reason};
+use super::{Frame, FromServer, Reason};
 use crate::id::{Owner, Token};
 use crate::key::{InvalidKey, KeyRef};
 
@@ -84,7 +84,7 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     /// [`MalformedReply`]
-    pub fn parse(frame: Frame<'a>) -> Result<Self, MalformedReply> {
+    pub fn parse(frame: Frame<'a, FromServer>) -> Result<Self, MalformedReply> {
         let body = frame.body;
         let owner = |value| Owner::new(value).ok_or(MalformedReply::ZeroOwner);
         match (frame.op, header_words(frame.header)) {

@@ -1,6 +1,6 @@
 use alloc::vec::Vec;
 
-use super::{DecodeError, Frame, Reason};
+use super::{DecodeError, Frame, FromClient, Reason};
 use crate::id::Owner;
 use crate::key::{InvalidKey, KeyRef};
 use crate::limits::{Lease, Wait};
@@ -89,7 +89,7 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// [`RequestError`]; the first that applies.
-    pub fn parse(frame: Frame<'a>) -> Result<Self, RequestError> {
+    pub fn parse(frame: Frame<'a, FromClient>) -> Result<Self, RequestError> {
         match *frame.header {
             [wait, lease, o0, o1, o2, o3, o4, o5, o6, o7] => {
                 let owner = u64::from_be_bytes([o0, o1, o2, o3, o4, o5, o6, o7]);
