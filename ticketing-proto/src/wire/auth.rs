@@ -20,8 +20,9 @@ pub const ALGORITHM: &str = "sha256";
 
 /// The shared secret that authenticates clients. Debug output never shows it.
 ///
-/// No token is the empty secret (`AU-2`): then a server accepts any well-formed response (`AU-5`).
-#[derive(Clone, Default, PartialEq, Eq)]
+/// No token is the empty secret (`AU-2`): then a server accepts any well-formed response (`AU-5`). Two secrets
+/// are compared in a time that depends on their lengths only.
+#[derive(Clone, Default)]
 pub struct Secret(Box<[u8]>);
 
 impl Secret {
@@ -43,6 +44,14 @@ impl Secret {
         self.0.len()
     }
 }
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for Secret {}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,21 +135,27 @@ pub fn parse_challenge(line: &[u8]) -> Result<&[u8], BadChallenge> {
 }
 
 /// More than 192 bytes came without an LF.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("more than {MAX_FRAME_LEN} bytes before the line feed")]
 pub struct LineTooLong;
 
-/// Collects one handshake line of at most 192 bytes, however it was split on its way.
+/// Collects a handshake line of at most 192 bytes, however it was split on its way.
+///
+/// After an error it stays at that error.
 #[derive(Clone, Debug)]
 pub struct LineDecoder {
     line: [u8; MAX_FRAME_LEN],
     len: usize,
+    /// The line has been given out: the next call begins another one.
+    spent: bool,
+    failed: bool,
 }
 
 impl LineDecoder {
     /// A decoder at the start of a line.
     #[must_use]
     pub const fn new() -> Self {
-        Self { line: [0; MAX_FRAME_LEN], len: 0 }
+        Self { line: [0; MAX_FRAME_LEN], len: 0, spent: false, failed: false }
     }
 
     /// Takes bytes from the front of `input` up to the first LF, and gives the line without it; `None` when
@@ -149,11 +164,22 @@ impl LineDecoder {
     /// # Errors
     /// [`LineTooLong`] at byte 193; it does not wait for the LF.
     pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<&[u8]>, LineTooLong> {
+        if self.spent {
+            self.spent = false;
+            self.len = 0;
+        }
         let lf = input.iter().position(|&byte| byte == b'\n');
         let part = input.get(..lf.unwrap_or(input.len())).unwrap_or_default();
         let end = self.len.saturating_add(part.len());
-        self.line.get_mut(self.len..end).ok_or(LineTooLong)?.copy_from_slice(part);
+        match self.line.get_mut(self.len..end) {
+            Some(room) if !self.failed => room.copy_from_slice(part),
+            _ => {
+                self.failed = true;
+                return Err(LineTooLong);
+            }
+        }
         self.len = end;
+        self.spent = lf.is_some();
         *input = lf.and_then(|at| input.get(at.saturating_add(1)..)).unwrap_or_default();
         Ok(lf.map(|_| self.line.get(..end).unwrap_or_default()))
     }
