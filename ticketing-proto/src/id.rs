@@ -35,6 +35,18 @@ impl fmt::Display for Token {
 pub struct Owner(NonZeroU64);
 
 impl Owner {
+    /// The least owner.
+    pub const FIRST: Self = Self(NonZeroU64::MIN);
+
+    /// The owner that follows, or `None` at the end of the numbers (`CO-1`).
+    #[must_use]
+    pub const fn next(self) -> Option<Self> {
+        match self.0.checked_add(1) {
+            Some(next) => Some(Self(next)),
+            None => None,
+        }
+    }
+
     /// The owner with this value, or `None` for 0.
     #[must_use]
     pub const fn new(value: u64) -> Option<Self> {
