@@ -210,7 +210,9 @@ impl Broker {
         if !matches!(acquire.caller, Caller::Told(_)) {
             return None;
         }
-        let Caller::Told(outcome) = core::mem::replace(&mut acquire.caller, Caller::Gone) else { return None };
+        let Caller::Told(outcome) = core::mem::replace(&mut acquire.caller, Caller::Gone) else {
+            return None;
+        };
         let (deadline, needed, place) = (acquire.deadline, acquire.budget, acquire.place);
         self.place(id.0, place);
         let outcome = outcome.and_then(|grant| {
@@ -255,7 +257,9 @@ impl Broker {
     pub(super) fn place(&mut self, owner: Owner, place: Place) {
         let Some(acquire) = self.acquires.get_mut(&owner) else { return };
         let place = match place {
-            Place::HeldBack | Place::Pending | Place::Pausing { .. } if !acquire.is_waited_for() => Place::Over,
+            Place::HeldBack | Place::Pending | Place::Pausing { .. } if !acquire.is_waited_for() => {
+                Place::Over
+            }
             place => place,
         };
         self.in_flight += usize::from(place.is_in_flight());
@@ -352,7 +356,8 @@ impl Broker {
         let Some(acquire) = self.acquires.get(&owner) else { return Ok(()) };
         if acquire.is_waited_for() && now < acquire.deadline {
             let lease = acquire.lease.duration();
-            let grant = Grant { key: acquire.key.clone(), token, valid_until: sent_at + (lease - lease / 1000) };
+            let grant =
+                Grant { key: acquire.key.clone(), token, valid_until: sent_at + (lease - lease / 1000) };
             self.tell(owner, Ok(grant));
         } else {
             self.compensate(now, key.to_key(), token);

@@ -8,7 +8,7 @@ use super::config::{BrokerConfig, ConfigError};
 use super::error::{Failure, Released};
 use super::link::{Jitter, Link, Phase};
 use super::release::{ReleaseId, Releases};
-use super::session::{Incoming, Item, Reader, Sender};
+use super::session::{Incoming, Item, Sender};
 use super::timers::{Timer, Timers};
 use crate::id::{ConnectionId, Owner, Token};
 use crate::time::Instant;
@@ -162,7 +162,9 @@ impl Broker {
     #[must_use]
     pub fn last_failure(&self) -> Option<Failure> {
         let failures = || self.links.iter().filter_map(|link| link.failure);
-        failures().find(|failure| matches!(failure, Failure::Auth | Failure::Protocol(_))).or_else(|| failures().next())
+        failures()
+            .find(|failure| matches!(failure, Failure::Auth | Failure::Protocol(_)))
+            .or_else(|| failures().next())
     }
 
     /// Counters since the start.
@@ -306,7 +308,9 @@ impl Broker {
         let start = out.len();
         let (acquires, releases) = (&self.acquires, &self.releases);
         self.links[link].sender.poll_transmit(now, out, |item, out| match item {
-            Item::Acquire(owner) => acquires.get(&owner).is_some_and(|acquire| acquire.encode(now, owner, out)),
+            Item::Acquire(owner) => {
+                acquires.get(&owner).is_some_and(|acquire| acquire.encode(now, owner, out))
+            }
             Item::Release(token) => releases.encode(token, out),
         });
         out.len() > start
@@ -398,8 +402,8 @@ impl Broker {
 
     /// `CC-2`: only a configured address can be gone to; any other clears what was known.
     fn set_leader(&mut self, leader: Option<&str>) {
-        self.leader =
-            leader.and_then(|leader| self.addresses.iter().position(|known| known.eq_ignore_ascii_case(leader)));
+        self.leader = leader
+            .and_then(|leader| self.addresses.iter().position(|known| known.eq_ignore_ascii_case(leader)));
     }
 
     /// Writing ends now; what the server had under way is read for a while (`CA-5`, `CA-9`).
@@ -474,7 +478,8 @@ impl Broker {
             }
         }
         let count = self.links.len();
-        let next = (0..count).map(|step| (self.turn + step) % count).find(|&link| self.links[link].is_ready())?;
+        let next =
+            (0..count).map(|step| (self.turn + step) % count).find(|&link| self.links[link].is_ready())?;
         self.turn = next + 1;
         Some(next)
     }

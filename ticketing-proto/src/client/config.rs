@@ -57,8 +57,7 @@ impl BrokerConfig {
             if !is_address(address) {
                 return Err(ConfigError::BadAddress { address: address.clone() });
             }
-            let twice = |other: &Box<str>| other.eq_ignore_ascii_case(address);
-            if self.addresses.iter().skip(index + 1).any(twice) {
+            if self.addresses.iter().skip(index + 1).any(|other| other.eq_ignore_ascii_case(address)) {
                 return Err(ConfigError::SameAddress { address: address.clone() });
             }
         }

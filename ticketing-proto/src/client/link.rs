@@ -111,9 +111,9 @@ impl Link {
         let pause = match failure {
             Failure::Overdue => return Duration::ZERO,
             Failure::Auth => LONGEST_BACKOFF,
-            _ => FIRST_BACKOFF
-                .saturating_mul(1 << self.failures.saturating_sub(1).min(5))
-                .min(LONGEST_BACKOFF),
+            _ => {
+                FIRST_BACKOFF.saturating_mul(1 << self.failures.saturating_sub(1).min(5)).min(LONGEST_BACKOFF)
+            }
         };
         pause + pause.saturating_mul(jitter) / 2048
     }

@@ -115,8 +115,9 @@ impl Broker {
 
     /// The outcome of a release, once; `None` while there is none, or none any more.
     pub fn claim_release(&mut self, id: ReleaseId) -> Option<Outcome> {
-        self.releases.claims.get(&id)?.outcome?;
-        self.releases.claims.remove(&id)?.outcome
+        let outcome = self.releases.claims.get(&id)?.outcome?;
+        self.releases.claims.remove(&id);
+        Some(outcome)
     }
 
     /// Nobody waits for the outcome any more; the release goes on as a compensation (`CR-3`).

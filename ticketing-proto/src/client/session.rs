@@ -29,7 +29,10 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Takes bytes from the front of `input`; `None` when all are taken.
-    pub(super) fn next<'a>(&'a mut self, input: &mut &'a [u8]) -> Result<Option<Incoming<'a>>, ProtocolError> {
+    pub(super) fn next<'a, 'input: 'a>(
+        &'a mut self,
+        input: &mut &'input [u8],
+    ) -> Result<Option<Incoming<'a>>, ProtocolError> {
         if !self.is_greeted {
             let Some(line) = self.challenge.next(input).map_err(|_| BadChallenge::TooLong)? else {
                 return Ok(None);
