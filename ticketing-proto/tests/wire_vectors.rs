@@ -140,13 +140,20 @@ fn handshakes_are_what_the_vectors_say() {
 }
 
 #[test]
-fn no_two_cases_have_one_name() {
+fn each_case_has_a_name_of_its_own_and_clauses_that_the_protocol_has() {
+    let spec = concat!(env!("CARGO_MANIFEST_DIR"), "/../conformance/SPEC.md");
+    let spec = std::fs::read_to_string(spec).expect("the protocol stands beside its vectors");
     let mut names = BTreeSet::new();
     for (file, fields) in
         [("requests.txt", FRAME_FIELDS), ("replies.txt", FRAME_FIELDS), ("handshake.txt", LINE_FIELDS)]
     {
         for case in cases(file, fields) {
             assert!(names.insert(case.name().to_owned()), "{} stands there twice", case.name());
+            for clause in case.field("clauses").expect("each case has clauses").split(' ') {
+                let is_defined =
+                    spec.contains(&format!("**{clause}** ")) || spec.contains(&format!("\n| {clause} |"));
+                assert!(is_defined, "{}: the protocol has no {clause}", case.name());
+            }
         }
     }
 }
