@@ -10,6 +10,12 @@ use alloc::vec::Vec;
 use core::alloc::{GlobalAlloc, Layout};
 use core::panic::PanicInfo;
 
+use ticketing_proto::client::{AcquireOptions, Broker, BrokerConfig, Event};
+use ticketing_proto::id::Token;
+use ticketing_proto::limits::Limits;
+use ticketing_proto::lock::TokenRange;
+use ticketing_proto::server::{Hub, ServerConfig};
+use ticketing_proto::time::Instant;
 use ticketing_proto::wire::auth::{LineDecoder, Secret, parse_challenge, respond};
 use ticketing_proto::wire::{Decoder, FromClient, FromServer, Reply, Request};
 
@@ -94,4 +100,64 @@ pub unsafe extern "C" fn ticketing_respond(data: *const u8, len: usize) -> u8 {
     let Ok(Some(line)) = decoder.next(&mut input) else { return 0 };
     let Ok(nonce) = parse_challenge(line) else { return 0 };
     respond(&Secret::default(), nonce).first().copied().unwrap_or_default()
+}
+
+/// One node, as a server uses it: how many bytes answer these.
+///
+/// # Safety
+/// `data` points to `len` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ticketing_serve(data: *const u8, len: usize) -> usize {
+    // SAFETY: the caller's promise.
+    let input = unsafe { bytes(data, len) };
+    let Some(tokens) = Token::new(1).zip(Token::new(u64::MAX)) else { return 0 };
+    let config = ServerConfig {
+        secret: Secret::default(),
+        limits: Limits::default(),
+        tokens: TokenRange { next: tokens.0, last: tokens.1 },
+        hash_seed: [0; 2],
+    };
+    let now = Instant::ORIGIN;
+    let Ok(mut hub) = Hub::new(now, config) else { return 0 };
+    let Ok(mut connection) = hub.accept(now, [0; 32]) else { return 0 };
+    let mut out = Vec::new();
+    hub.receive(now, &mut connection, input);
+    while connection.poll_transmit(&mut out) {
+        connection.handle_transmitted(now, out.len());
+        hub.attend(now, &mut connection);
+    }
+    hub.handle_timeout(now);
+    hub.disconnect(now, connection);
+    out.len()
+}
+
+/// A client, as a program uses it: how many bytes it sends when it gets these.
+///
+/// # Safety
+/// `data` points to `len` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ticketing_ask(data: *const u8, len: usize) -> usize {
+    // SAFETY: the caller's promise.
+    let input = unsafe { bytes(data, len) };
+    let now = Instant::ORIGIN;
+    let Ok(mut broker) = Broker::new(now, BrokerConfig::new(["node:5225"], 0)) else { return 0 };
+    let Ok(asked) = broker.acquire(now, "k", AcquireOptions::new(core::time::Duration::ZERO)) else {
+        return 0;
+    };
+    let mut out = Vec::new();
+    while let Some(event) = broker.poll_event() {
+        let Event::Connect { connection, .. } = event else { continue };
+        broker.handle_connected(now, connection);
+        broker.handle_data(now, connection, input);
+        let before = out.len();
+        if broker.poll_transmit(now, connection, &mut out) {
+            broker.handle_transmitted(now, connection, out.len() - before);
+        }
+    }
+    if let Some(Ok(grant)) = broker.claim(now, asked) {
+        broker.discard(now, grant.key, grant.token);
+    }
+    broker.handle_timeout(now);
+    broker.close(now);
+    out.len()
 }
