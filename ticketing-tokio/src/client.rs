@@ -1,0 +1,217 @@
+//! The client: its handle, and how one is made.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use ticketing_proto::client::{
+    AcquireOptions, Broker, BrokerConfig, ConfigError, DEFAULT_MAX_IN_FLIGHT, Failure, Stats,
+};
+use ticketing_proto::wire::auth::Secret;
+
+use crate::clock;
+use crate::connect::{Resolver, system_resolver};
+use crate::driver::Driver;
+use crate::shared::{Handle, Shared, Wait};
+use crate::ticket::Acquiring;
+
+/// A client of a Ticketing service: cheap to clone, and all clones are one client, with the same connections.
+///
+/// Its connections belong to a task on the runtime that it was built in; acquires, releases and tickets can be used
+/// from anywhere. The task ends after [`close`](Self::close), or when the last handle is gone: every client, ticket
+/// and future of it. Then what is left to release has 5 s to go out (`CC-6`). When the runtime ends first, acquires
+/// under way end as `Closed` or `Indeterminate`, and releases as `Unconfirmed`.
+#[derive(Clone)]
+pub struct Client {
+    handle: Arc<Handle>,
+}
+
+impl Client {
+    /// What a client is made with.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::new()
+    }
+
+    /// Asks for a lock. The acquire is under way, and its wait runs (`CA-1`), from this call on; dropping the future
+    /// cancels it (`CA-11`), and a grant that comes all the same is released at once.
+    ///
+    /// # Errors
+    /// [`AcquireError`](crate::AcquireError), which says whether it is certain that nothing is held.
+    pub fn acquire(&self, key: &str, options: AcquireOptions) -> Acquiring {
+        Acquiring::begin(&self.handle, key, options, true)
+    }
+
+    /// The same, but with as many acquires in flight as are allowed (`CC-5`) it fails with `ClientCapacity` at once
+    /// instead of waiting its turn.
+    ///
+    /// # Errors
+    /// [`AcquireError`](crate::AcquireError)
+    pub fn try_acquire(&self, key: &str, options: AcquireOptions) -> Acquiring {
+        Acquiring::begin(&self.handle, key, options, false)
+    }
+
+    /// Waits until some connection can carry requests. Acquires need not wait for this: they do so themselves, within
+    /// their deadlines. For as long as nothing can be reached, or every connection is refused, it goes on waiting;
+    /// [`last_failure`](Self::last_failure) and [`connect_error`](Self::connect_error) say what is wrong meanwhile.
+    /// As success is silent (`AU-3`), the server may still refuse the token afterwards.
+    ///
+    /// # Errors
+    /// When the client was closed, or its runtime is gone.
+    pub async fn wait_ready(&self) -> Result<(), ClientClosed> {
+        let is_ready = watch(Arc::clone(&self.handle), Wait::Ready, Shared::poll_ready).await;
+        if is_ready { Ok(()) } else { Err(ClientClosed) }
+    }
+
+    /// Whether some connection can carry requests.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.handle.look(Broker::is_ready)
+    }
+
+    /// Why the connections are not usable: the latest failure among those that ended without a later success.
+    #[must_use]
+    pub fn last_failure(&self) -> Option<Failure> {
+        self.handle.look(Broker::last_failure)
+    }
+
+    /// What the system said when a connection could not be made, with its address; `None` once one could.
+    #[must_use]
+    pub fn connect_error(&self) -> Option<Arc<str>> {
+        self.handle.connect_error()
+    }
+
+    /// What the client went through.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.handle.look(Broker::stats)
+    }
+
+    /// Ends the client, all its clones included (`CC-6`): from this call on acquires are refused, and those under
+    /// way end as `Closed` or `Indeterminate`. Releases, also of tickets that are dropped meanwhile, are sent for
+    /// 5 s; while tickets are held it waits for them that long. When the future is ready the sockets are closed;
+    /// dropping it stops nothing.
+    pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.handle.close();
+        watch(Arc::clone(&self.handle), Wait::End, Shared::poll_end)
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("is_ready", &self.is_ready()).finish_non_exhaustive()
+    }
+}
+
+/// Polls until it is ready; forgets the waker when it is dropped.
+async fn watch<R>(
+    handle: Arc<Handle>,
+    wait: fn(u64) -> Wait,
+    poll: fn(&Shared, &Context<'_>, u64) -> Poll<R>,
+) -> R {
+    struct Watch(Arc<Handle>, Wait);
+    impl Drop for Watch {
+        fn drop(&mut self) {
+            self.0.leave(self.1);
+        }
+    }
+    let number = handle.number();
+    let watch = Watch(handle, wait(number));
+    poll_fn(|cx| poll(&watch.0, cx, number)).await
+}
+
+/// The client was closed, or the runtime that it was built in is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the client is closed")]
+pub struct ClientClosed;
+
+/// What a [`Client`] is made with.
+#[must_use = "a builder does nothing until it builds"]
+pub struct ClientBuilder {
+    addresses: Vec<Box<str>>,
+    secret: Secret,
+    max_in_flight: usize,
+    resolver: Option<Resolver>,
+}
+
+impl ClientBuilder {
+    fn new() -> Self {
+        Self {
+            addresses: Vec::new(),
+            secret: Secret::default(),
+            max_in_flight: DEFAULT_MAX_IN_FLIGHT,
+            resolver: None,
+        }
+    }
+
+    /// Adds an address, `host:port`. A single one gets two connections; several are the nodes of a cluster, with one
+    /// connection each (`CC-1`). The addresses of future nodes belong here too.
+    pub fn address(mut self, address: impl Into<Box<str>>) -> Self {
+        self.addresses.push(address.into());
+        self
+    }
+
+    /// Adds several addresses.
+    pub fn addresses(mut self, addresses: impl IntoIterator<Item = impl Into<Box<str>>>) -> Self {
+        self.addresses.extend(addresses.into_iter().map(Into::into));
+        self
+    }
+
+    /// The token that authenticates the client; none by default (`AU-2`).
+    pub fn token(mut self, token: Secret) -> Self {
+        self.secret = token;
+        self
+    }
+
+    /// How many acquires may be in flight at once, over all connections (`CC-5`): at least 1, by default
+    /// [`DEFAULT_MAX_IN_FLIGHT`]. Others wait their turn within their deadlines.
+    pub const fn max_in_flight(mut self, max_in_flight: usize) -> Self {
+        self.max_in_flight = max_in_flight;
+        self
+    }
+
+    /// Looks names up in another way than the system's. It is given an address, `host:port`, at each try to connect;
+    /// the addresses it gives are tried in turn, 3 s each, within the 10 s that connecting has in all (`CC-4`). A
+    /// lookup that takes longer is dropped.
+    pub fn resolver<L>(mut self, resolver: impl Fn(&str) -> L + Send + Sync + 'static) -> Self
+    where
+        L: Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static,
+    {
+        self.resolver = Some(Arc::new(move |address| Box::pin(resolver(address))));
+        self
+    }
+
+    /// Makes the client, which begins to connect at once.
+    ///
+    /// # Errors
+    /// [`ConfigError`]
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, or in one without its I/O or time enabled.
+    pub fn build(self) -> Result<Client, ConfigError> {
+        // Differs from client to client, also on one host (`CC-3`).
+        let jitter_seed = RandomState::new().hash_one(());
+        let config = BrokerConfig {
+            secret: self.secret,
+            max_in_flight: self.max_in_flight,
+            ..BrokerConfig::new(self.addresses.iter().cloned(), jitter_seed)
+        };
+        let shared = Arc::new(Shared::new(Broker::new(clock::now(), config)?));
+        let resolver = self.resolver.unwrap_or_else(system_resolver);
+        tokio::spawn(Driver::new(Arc::clone(&shared), self.addresses, resolver).run());
+        Ok(Client { handle: Arc::new(Handle::new(shared)) })
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("addresses", &self.addresses)
+            .field("token", &self.secret)
+            .field("max_in_flight", &self.max_in_flight)
+            .finish_non_exhaustive()
+    }
+}

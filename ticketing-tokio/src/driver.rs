@@ -1,0 +1,343 @@
+//! The task that owns a client's sockets, on tokio.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::mem;
+use std::net::Shutdown;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use socket2::SockRef;
+use ticketing_proto::client::{Broker, Event, Failure};
+use ticketing_proto::id::ConnectionId;
+use ticketing_proto::time::Instant;
+use tokio::io::{AsyncRead as _, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+use crate::clock;
+use crate::connect::{Resolver, connect};
+use crate::shared::Shared;
+
+const READ_BUFFER: usize = 4096;
+/// Reads of one connection, each followed by the others' turns and the timers.
+const READS_PER_TURN: usize = 16;
+/// Writes of one connection, likewise. One carries 64 requests at most.
+const WRITES_PER_TURN: usize = 16;
+
+/// Carries bytes, events and the time between the sockets and the broker, until the client is closed.
+///
+/// The time is the client's clock, whoever woke the task. Tokio's timers stand still while the host sleeps; after
+/// that they may wake it late by as much as they had left, and then it does at once what is due by the clock.
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    addresses: Vec<Address>,
+    resolver: Resolver,
+    peers: Vec<Peer>,
+    errands: Vec<Event>,
+    input: Box<[u8; READ_BUFFER]>,
+    output: Vec<u8>,
+    timer: Pin<Box<Sleep>>,
+    /// When the timer fires; it is moved only to an earlier time.
+    armed: Option<Instant>,
+    /// This task's, as it is registered.
+    waker: Waker,
+    is_over: bool,
+}
+
+struct Address {
+    text: Box<str>,
+    /// Connections in a row that could not be made.
+    failures: usize,
+}
+
+/// One connection of the broker's.
+struct Peer {
+    id: ConnectionId,
+    address: usize,
+    stage: Stage,
+}
+
+enum Stage {
+    Connecting(Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>),
+    Open(Stream),
+}
+
+struct Stream {
+    socket: TcpStream,
+    can_write: bool,
+    /// What the latest poll gave: a part of the driver's `output`.
+    offered: Range<usize>,
+    written: Option<Written>,
+}
+
+/// How a write went; the broker is told next.
+#[derive(Clone, Copy)]
+enum Written {
+    Took(usize),
+    Failed,
+}
+
+impl Driver {
+    /// # Panics
+    /// Outside of a tokio runtime with its timers enabled.
+    pub(crate) fn new(shared: Arc<Shared>, addresses: Vec<Box<str>>, resolver: Resolver) -> Self {
+        Self {
+            shared,
+            addresses: addresses.into_iter().map(|text| Address { text, failures: 0 }).collect(),
+            resolver,
+            peers: Vec::new(),
+            errands: Vec::new(),
+            input: Box::new([0; READ_BUFFER]),
+            output: Vec::new(),
+            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            armed: None,
+            waker: Waker::noop().clone(),
+            is_over: false,
+        }
+    }
+
+    pub(crate) async fn run(mut self) {
+        loop {
+            let mut next_timeout = self.turn();
+            if self.is_over {
+                return;
+            }
+            poll_fn(|cx| self.poll_work(cx, &mut next_timeout)).await;
+            // Those who were woken by what came may ask for more: one write is to carry all of it.
+            tokio::task::yield_now().await;
+            poll_fn(|cx| Poll::Ready(self.poll_input(cx))).await;
+        }
+    }
+
+    /// Ready when there is something to do: input, a call, room to write, or something due.
+    fn poll_work(&mut self, cx: &mut Context<'_>, next_timeout: &mut Option<Instant>) -> Poll<()> {
+        if !self.waker.will_wake(cx.waker()) {
+            self.waker.clone_from(cx.waker());
+            self.shared.register_driver(cx.waker().clone());
+        }
+        let has_input = self.poll_input(cx);
+        let has_room = self.poll_room(cx);
+        let is_called = self.shared.take_call();
+        if has_input || has_room || is_called || self.poll_timer(cx, *next_timeout) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+
+    /// Connects and reads; whether anything came.
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut has_input = false;
+        for at in 0..self.peers.len() {
+            match &mut self.peers[at].stage {
+                Stage::Connecting(connecting) => {
+                    if let Poll::Ready(outcome) = connecting.as_mut().poll(cx) {
+                        self.connected(at, outcome);
+                        has_input = true;
+                    }
+                }
+                Stage::Open(_) => has_input |= self.read(cx, at),
+            }
+        }
+        has_input
+    }
+
+    fn connected(&mut self, at: usize, outcome: io::Result<TcpStream>) {
+        let Peer { id, address, .. } = self.peers[at];
+        match outcome {
+            Ok(socket) => {
+                self.addresses[address].failures = 0;
+                self.shared.note_connect_error(None);
+                self.peers[at].stage = Stage::Open(Stream::new(socket));
+                self.shared.drive(&mut self.errands, |broker, now| broker.handle_connected(now, id));
+            }
+            Err(error) => {
+                self.note_failure(address, &error);
+                self.shared.drive(&mut self.errands, |broker, now| broker.handle_disconnected(now, id));
+            }
+        }
+    }
+
+    fn note_failure(&mut self, address: usize, error: &dyn fmt::Display) {
+        let address = &mut self.addresses[address];
+        address.failures += 1;
+        self.shared.note_connect_error(Some(format!("{}: {error}", address.text).into()));
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>, at: usize) -> bool {
+        let Peer { id, stage: Stage::Open(stream), .. } = &mut self.peers[at] else { return false };
+        for reads in 0..READS_PER_TURN {
+            let mut buffer = ReadBuf::new(&mut self.input[..]);
+            let reading = Pin::new(&mut stream.socket).poll_read(cx, &mut buffer);
+            let Poll::Ready(outcome) = reading else { return reads > 0 };
+            let data = buffer.filled();
+            self.shared.drive(&mut self.errands, |broker, now| match outcome {
+                Ok(()) if data.is_empty() => broker.handle_eof(now, *id),
+                Ok(()) => broker.handle_data(now, *id, data),
+                Err(_) => broker.handle_disconnected(now, *id),
+            });
+            if data.is_empty() {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Whether a connection that was full takes bytes again.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut has_room = false;
+        for (_, stream) in open(&mut self.peers).filter(|(_, stream)| !stream.can_write) {
+            stream.can_write = stream.socket.poll_write_ready(cx).is_ready();
+            has_room |= stream.can_write;
+        }
+        has_room
+    }
+
+    /// Whether something is due, by the clock.
+    fn poll_timer(&mut self, cx: &mut Context<'_>, next_timeout: Option<Instant>) -> bool {
+        let Some(at) = next_timeout else { return false };
+        loop {
+            let now = clock::now();
+            if at <= now {
+                return true;
+            }
+            if self.armed.is_none_or(|armed| at < armed) {
+                self.timer.as_mut().reset(tokio::time::Instant::now() + at.saturating_since(now));
+                self.armed = Some(at);
+            }
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+            self.armed = None;
+        }
+    }
+
+    /// Does what is due, then all that the broker wants, within bounds. Gives when it wants to be woken.
+    fn turn(&mut self) -> Option<Instant> {
+        let mut round = 0;
+        loop {
+            self.output.clear();
+            let (peers, output) = (&mut self.peers, &mut self.output);
+            let (has_offer, next_timeout) = self.shared.drive(&mut self.errands, |broker, now| {
+                open(peers).for_each(|(id, stream)| stream.report(broker, now, id));
+                if round == 0 && broker.poll_timeout().is_some_and(|at| at <= now) {
+                    broker.handle_timeout(now);
+                }
+                let mut has_offer = false;
+                if round < WRITES_PER_TURN {
+                    for (id, stream) in open(peers).filter(|(_, stream)| stream.can_write) {
+                        has_offer |= stream.take_offer(broker, now, id, output);
+                    }
+                }
+                (has_offer, broker.poll_timeout())
+            });
+            self.run_errands();
+            if !has_offer {
+                if round == WRITES_PER_TURN {
+                    self.shared.call_again();
+                }
+                return next_timeout;
+            }
+            open(&mut self.peers).for_each(|(_, stream)| stream.write(&self.output));
+            round += 1;
+        }
+    }
+
+    fn run_errands(&mut self) {
+        let mut errands = mem::take(&mut self.errands);
+        for errand in errands.drain(..) {
+            match errand {
+                Event::Connect { connection, address } => {
+                    let Address { text, failures } = &self.addresses[address];
+                    let connecting = Box::pin(connect((self.resolver)(text), *failures));
+                    self.peers.push(Peer { id: connection, address, stage: Stage::Connecting(connecting) });
+                }
+                Event::ShutdownWrite { connection } => {
+                    if let Some((_, stream)) = open(&mut self.peers).find(|&(id, _)| id == connection) {
+                        // A connection that can't be shut down any more is over, and reading will tell.
+                        let _ = SockRef::from(&stream.socket).shutdown(Shutdown::Write);
+                    }
+                }
+                Event::Disconnect { connection, failure } => {
+                    let Some(at) = self.peers.iter().position(|peer| peer.id == connection) else { continue };
+                    let peer = self.peers.swap_remove(at);
+                    if let (Stage::Connecting(_), Failure::HandshakeTimeout) = (peer.stage, failure) {
+                        self.note_failure(peer.address, &failure);
+                    }
+                }
+                Event::Closed => self.is_over = true,
+                _ => {}
+            }
+        }
+        self.errands = errands;
+    }
+}
+
+impl Drop for Driver {
+    /// Also when the runtime ends, or after a panic: nobody is to wait for this task then.
+    fn drop(&mut self) {
+        self.peers.clear();
+        self.shared.abandon();
+    }
+}
+
+impl Stream {
+    const fn new(socket: TcpStream) -> Self {
+        Self { socket, can_write: true, offered: 0..0, written: None }
+    }
+
+    /// Appends what is to be written next.
+    fn take_offer(
+        &mut self,
+        broker: &mut Broker,
+        now: Instant,
+        id: ConnectionId,
+        output: &mut Vec<u8>,
+    ) -> bool {
+        let start = output.len();
+        let has_offer = broker.poll_transmit(now, id, output);
+        self.offered = start..output.len();
+        has_offer
+    }
+
+    fn write(&mut self, output: &[u8]) {
+        let offered = &output[mem::take(&mut self.offered)];
+        if offered.is_empty() {
+            return;
+        }
+        self.written = Some(match self.socket.try_write(offered) {
+            Ok(len) => Written::Took(len),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.can_write = false;
+                Written::Took(0)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Written::Took(0),
+            Err(_) => Written::Failed,
+        });
+    }
+
+    /// Tells how the write went. One that failed took nothing.
+    fn report(&mut self, broker: &mut Broker, now: Instant, id: ConnectionId) {
+        match self.written.take() {
+            None => {}
+            Some(Written::Took(len)) => broker.handle_transmitted(now, id, len),
+            Some(Written::Failed) => {
+                broker.handle_transmitted(now, id, 0);
+                broker.handle_write_failed(now, id);
+            }
+        }
+    }
+}
+
+/// The connections that are made.
+fn open(peers: &mut [Peer]) -> impl Iterator<Item = (ConnectionId, &mut Stream)> {
+    peers.iter_mut().filter_map(|peer| match &mut peer.stage {
+        Stage::Connecting(_) => None,
+        Stage::Open(stream) => Some((peer.id, stream)),
+    })
+}
