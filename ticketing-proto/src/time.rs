@@ -33,6 +33,21 @@ impl Instant {
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// The instant so many whole seconds later, as waits and leases have them.
+    pub(crate) const fn plus_secs(self, secs: u8) -> Self {
+        Self(self.0.saturating_add(secs as u64 * 1_000_000_000))
+    }
+
+    /// The instant so many nanoseconds after the origin.
+    pub(crate) const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the origin.
+    pub(crate) const fn nanos(self) -> u64 {
+        self.0
+    }
 }
 
 impl Add<Duration> for Instant {

@@ -1,9 +1,18 @@
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 
+use super::admission::{Gate, GateUsage};
+use super::holds::{Holds, TokenRange};
+use super::index::SHARDS;
+use super::queue::{Queue, Request};
 use crate::id::{ConnectionId, Owner, Token};
 use crate::key::{Key, KeyRef};
-use crate::limits::{Lease, Limits, Wait};
+use crate::limits::{EXPIRY_SWEEP, Lease, Limits, Wait};
 use crate::time::Instant;
+
+/// How many due deadlines, and how many other pieces of work of their size, one call does.
+const BUDGET: usize = 1024;
+/// So many answers may be kept room for.
+const MAX_IDLE_ANSWERS: usize = 2 * BUDGET;
 
 /// What a [`Table`] starts with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,15 +23,6 @@ pub struct TableConfig {
     pub tokens: TokenRange,
     /// The seed for the hashes of keys, which peers choose: random, and secret.
     pub hash_seed: [u64; 2],
-}
-
-/// The tokens that may be given (`FI-6`, `FI-8`). Empty where `next` lies behind `last`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TokenRange {
-    /// The next one to give.
-    pub next: Token,
-    /// The last one that may be given.
-    pub last: Token,
 }
 
 /// What becomes of an acquire (`OP-10`).
@@ -62,7 +62,8 @@ pub struct Answer {
     pub verdict: Verdict,
 }
 
-/// How full a table is. A hold past its deadline counts until it is looked at again; at the gates it never does.
+/// How full a table is, as far as it has been told the time: a hold past its deadline counts here until it is
+/// looked at, and never at a gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
     /// Acquires in flight: received, and the final reply not yet wholly handed over.
@@ -73,102 +74,62 @@ pub struct Usage {
     pub waiters: GateUsage,
 }
 
-/// One of the three usages, and its gate (`AD-1`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct GateUsage {
-    /// How many there are.
-    pub used: u64,
-    /// The hard limit.
-    pub limit: u64,
-    /// Whether the gate is closed.
-    pub is_closed: bool,
-}
-
 /// The locks of one node: who holds, who waits, until when, and whether there is room.
 ///
-/// It is told the time with each call; a time before the latest one seen is taken for that one.
-///
-/// After each call that takes `now`, drain [`poll_answer`](Self::poll_answer) and look at
+/// It is told the time with each call; a time before the latest one seen is taken for that one. After each
+/// call that takes `now`, drain [`poll_answer`](Self::poll_answer) and look at
 /// [`poll_timeout`](Self::poll_timeout) again.
+///
+/// A key that is asked for or released is first brought up to date (`OP-6`), so the answer is right however
+/// late the caller's timer is. Work per call is bounded, but for what the call itself asks for: a connection
+/// that leaves takes all its waiters along, and a request that a gate or a full queue would refuse ends what
+/// is overdue until there is room.
 #[derive(Debug)]
 pub struct Table {
-    now: Instant,
-    limits: Limits,
-    hash_seed: [u64; 2],
-    given: u64,
-    last: u64,
-    arrivals: u64,
-    locks: BTreeMap<Key, Lock>,
+    holds: Holds,
+    queue: Queue,
     answers: VecDeque<Answer>,
     acquires: Gate,
     keys: Gate,
     waiters: Gate,
+    waiters_per_key: u32,
+    /// The tokens are used up, and those who waited then get `B` (`FI-6`).
+    is_draining: bool,
+    sweep: Sweep,
 }
 
-#[derive(Debug)]
-struct Lock {
-    token: Token,
-    deadline: Instant,
-    arrival: u64,
-    queue: VecDeque<Waiter>,
-}
-
-#[derive(Debug)]
-struct Waiter {
-    connection: ConnectionId,
-    owner: Owner,
-    lease: Lease,
-    deadline: Instant,
-    arrival: u64,
-}
-
-#[derive(Debug)]
-struct Gate {
-    used: u64,
-    limit: u64,
-    is_closed: bool,
-}
-
-impl Gate {
-    fn new(limit: u32) -> Self {
-        Self { used: 0, limit: u64::from(limit), is_closed: false }
-    }
-
-    fn raise(&mut self) {
-        self.used += 1;
-        self.is_closed |= self.used * 10 >= self.limit * 9;
-    }
-
-    fn lower(&mut self, by: usize) {
-        self.used -= by as u64;
-        self.is_closed &= self.used * 4 >= self.limit * 3;
-    }
-
-    fn usage(&self) -> GateUsage {
-        GateUsage { used: self.used, limit: self.limit, is_closed: self.is_closed }
-    }
+/// Where the sweep stands (`EX-1`, `EX-2`).
+#[derive(Clone, Copy, Debug)]
+enum Sweep {
+    /// There is nothing to reclaim.
+    Off,
+    /// The next one starts then.
+    At(Instant),
+    /// It goes on with this shard.
+    In { shard: usize },
 }
 
 impl Table {
     /// A table without holds and waiters.
     #[must_use]
     pub fn new(now: Instant, config: TableConfig) -> Self {
+        let TableConfig { limits, tokens, hash_seed } = config;
         Self {
-            now,
-            limits: config.limits,
-            hash_seed: config.hash_seed,
-            given: config.tokens.next.value() - 1,
-            last: config.tokens.last.value(),
-            arrivals: 0,
-            locks: BTreeMap::new(),
+            holds: Holds::new(now, tokens, hash_seed),
+            queue: Queue::new(),
             answers: VecDeque::new(),
-            acquires: Gate::new(config.limits.acquires),
-            keys: Gate::new(config.limits.keys),
-            waiters: Gate::new(config.limits.waiters),
+            acquires: Gate::new(limits.acquires),
+            keys: Gate::new(limits.keys),
+            waiters: Gate::new(limits.waiters),
+            waiters_per_key: limits.waiters_per_key,
+            is_draining: false,
+            sweep: Sweep::Off,
         }
     }
 
     /// Judges an acquire (`OP-10`), and counts it as in flight until [`answered`](Self::answered).
+    ///
+    /// The gate for all acquires is judged as it stood before this one.
     #[must_use]
     pub fn acquire(
         &mut self,
@@ -179,38 +140,36 @@ impl Table {
         lease: Lease,
         key: KeyRef<'_>,
     ) -> Outcome {
-        let now = self.advance_clock(now);
-        let is_admitted = !self.acquires.is_closed;
+        let now = self.holds.advance_clock(now);
+        let is_admitted = !self.acquires.is_closed();
         self.acquires.raise();
         if !is_admitted {
             return Outcome::Busy;
         }
-        self.process_due(now);
-        let key = key.to_key();
-        let is_exhausted = self.tokens_left() == 0;
-        let arrival = self.next_arrival();
-        match self.locks.get_mut(&key) {
-            Some(_) if wait == Wait::NONE => Outcome::TimedOut,
-            Some(lock) => {
-                let is_full = lock.queue.len() >= self.limits.waiters_per_key as usize;
-                if is_exhausted || is_full || self.waiters.is_closed {
-                    return Outcome::Busy;
-                }
-                let deadline = now + wait.duration();
-                lock.queue.push_back(Waiter { connection, owner, lease, deadline, arrival });
-                self.waiters.raise();
-                Outcome::Queued
-            }
-            None if is_exhausted || self.keys.is_closed => Outcome::Busy,
-            None => {
-                self.given += 1;
-                let token = Token::new(self.given).expect("one more than another token");
-                let deadline = now + lease.duration();
-                self.locks.insert(key, Lock { token, deadline, arrival, queue: VecDeque::new() });
-                self.keys.raise();
-                Outcome::Granted(token)
+        let hash = self.holds.hash(key);
+        let found = self.holds.find(hash, key);
+        if let Some(slot) = found {
+            self.bring_up_to_date(now, slot);
+            if self.holds.slot(slot).token.is_some() {
+                return self.wait(now, slot, Request { connection, owner, lease, wait });
             }
         }
+        if !self.has_room_for_key(now) {
+            return Outcome::Busy;
+        }
+        let token = match found {
+            None => self.holds.grant_new(now, hash, key, lease),
+            // The tokens were used up when the hold ended: nobody overtakes those who still wait (`OP-9`).
+            Some(slot) if !self.holds.slot(slot).line.is_empty() => None,
+            Some(slot) => self.holds.grant_idle(now, slot, lease),
+        };
+        let Some(token) = token else { return Outcome::Busy };
+        self.keys.raise();
+        self.token_given();
+        if let Sweep::Off = self.sweep {
+            self.sweep = Sweep::At(now + EXPIRY_SWEEP);
+        }
+        Outcome::Granted(token)
     }
 
     /// Counts an acquire as in flight that another bound than the table's answers with `B`.
@@ -221,30 +180,37 @@ impl Table {
     /// Ends the hold on `key` if `token` is its current one (`OP-5`), and grants the lock to the first waiter.
     /// Whether there was such a hold: `R` or `N`.
     pub fn release(&mut self, now: Instant, token: u64, key: KeyRef<'_>) -> bool {
-        let now = self.advance_clock(now);
-        self.process_due(now);
-        let key = key.to_key();
-        if self.locks.get(&key).is_none_or(|lock| lock.token.value() != token) {
+        let now = self.holds.advance_clock(now);
+        let hash = self.holds.hash(key);
+        let Some(slot) = self.holds.find(hash, key) else { return false };
+        self.bring_up_to_date(now, slot);
+        if !self.holds.slot(slot).is_held_by(token) {
             return false;
         }
-        self.end(now, &key);
+        self.time_out_first(slot, |deadline| deadline <= now);
+        self.holds.end_hold(slot);
+        if self.holds.slot(slot).line.is_empty() {
+            self.keys.lower(1);
+            self.holds.remove(hash, slot);
+        } else {
+            self.promote(now, slot);
+        }
         true
     }
 
     /// Takes the connection's waiters out of all queues and out of flight (`OP-7`). How many there were.
     ///
-    /// Answers that were there before still come out of [`poll_answer`](Self::poll_answer).
+    /// Answers that were there before still come out of [`poll_answer`](Self::poll_answer), and are in flight
+    /// until [`answered`](Self::answered).
     pub fn disconnect(&mut self, now: Instant, connection: ConnectionId) -> usize {
-        self.advance_clock(now);
-        let mut left = 0;
-        for lock in self.locks.values_mut() {
-            let before = lock.queue.len();
-            lock.queue.retain(|waiter| waiter.connection != connection);
-            left += before - lock.queue.len();
+        self.holds.advance_clock(now);
+        let mut count = 0;
+        while let Some(waiter) = self.queue.waiter_of(connection) {
+            self.leave(waiter);
+            self.acquires.lower(1);
+            count += 1;
         }
-        self.waiters.lower(left);
-        self.acquires.lower(left);
-        left
+        count
     }
 
     /// So many final replies to acquires were wholly handed over, or dropped: they are no longer in flight.
@@ -252,140 +218,223 @@ impl Table {
     /// # Panics
     /// If there are not so many in flight: that is the caller's fault.
     pub fn answered(&mut self, count: usize) {
-        self.acquires.lower(count);
+        self.acquires.lower(count as u64);
     }
 
     /// The next final answer of a waiter.
     #[must_use]
     pub fn poll_answer(&mut self) -> Option<Answer> {
-        self.answers.pop_front()
+        let answer = self.answers.pop_front();
+        if answer.is_none() && self.answers.capacity() > MAX_IDLE_ANSWERS {
+            self.answers = VecDeque::new();
+        }
+        answer
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is to be called; `None` while there is nothing to wait for.
+    ///
+    /// Waiters have timers; holds have them while somebody waits for some key or the gate for keys is closed;
+    /// else holds are swept every [`EXPIRY_SWEEP`] (`EX-1`, `EX-2`).
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let waits = self.locks.values().flat_map(|lock| &lock.queue).map(|waiter| waiter.deadline);
-        self.locks.values().map(|lock| lock.deadline).chain(waits).min()
+        if self.is_draining || self.holds.idle_len() > BUDGET {
+            return Some(self.holds.now());
+        }
+        let sweep = match self.sweep {
+            Sweep::Off => None,
+            Sweep::At(then) => Some(then),
+            Sweep::In { .. } => return Some(self.holds.now()),
+        };
+        let watches_holds = self.waiters.used() > 0 || self.keys.is_closed();
+        let expiry = self.holds.poll_timeout().filter(|_| watches_holds);
+        [expiry, self.queue.timeouts().earliest(), sweep].into_iter().flatten().min()
     }
 
     /// Does what is due at `now`, in the order of `OP-6`, at most some 1024 deadlines in a call: while more
-    /// are due, [`poll_timeout`](Self::poll_timeout) is not later than `now`.
+    /// are due, [`poll_timeout`](Self::poll_timeout) is not later than `now`. Sweeps when it is time.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.settle(now);
+        let now = self.holds.advance_clock(now);
+        self.process_due(now);
+        self.holds.reclaim(BUDGET);
+        self.go_on_sweeping(now);
     }
 
     /// Does those due deadlines that come before new input (`OP-6`): to be called once before a batch of it.
-    /// As bounded as [`handle_timeout`](Self::handle_timeout), which also sweeps.
+    /// As bounded as [`handle_timeout`](Self::handle_timeout), which also reclaims memory.
     pub fn settle(&mut self, now: Instant) {
-        let now = self.advance_clock(now);
+        let now = self.holds.advance_clock(now);
         self.process_due(now);
     }
 
     /// Allows tokens up to this one. It never takes tokens back.
     pub fn extend_tokens(&mut self, last: Token) {
-        self.last = self.last.max(last.value());
+        self.holds.extend_tokens(last);
     }
 
     /// How many tokens may still be given.
     #[must_use]
     pub fn tokens_left(&self) -> u64 {
-        self.last.saturating_sub(self.given)
+        self.holds.tokens_left()
     }
 
     /// How full the table is.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        let _ = self.hash_seed;
         Usage { acquires: self.acquires.usage(), keys: self.keys.usage(), waiters: self.waiters.usage() }
     }
 
-    fn advance_clock(&mut self, now: Instant) -> Instant {
-        self.now = self.now.max(now);
-        self.now
+    /// An acquire of a held key (`OP-2`, `OP-3`).
+    fn wait(&mut self, now: Instant, slot: u32, request: Request) -> Outcome {
+        if request.wait == Wait::NONE {
+            return Outcome::TimedOut;
+        }
+        if self.is_draining || self.tokens_left() == 0 || !self.has_room_for_waiter(now, slot) {
+            return Outcome::Busy;
+        }
+        self.queue.join(now, self.holds.line_mut(slot), slot, request);
+        self.waiters.raise();
+        Outcome::Queued
     }
 
-    fn next_arrival(&mut self) -> u64 {
-        self.arrivals += 1;
-        self.arrivals
+    /// Judges the gate for keys. What is overdue never counts, neither to refuse nor to close it (`AD-1`).
+    fn has_room_for_key(&mut self, now: Instant) -> bool {
+        while self.keys.is_tight() && self.process_first(now) {}
+        !self.keys.is_closed()
     }
 
+    /// Judges the gate for waiters and the bound on the key's queue (`AD-1`, `AD-3`), likewise.
+    fn has_room_for_waiter(&mut self, now: Instant, slot: u32) -> bool {
+        let is_full = |table: &Self| table.holds.slot(slot).line.len() >= table.waiters_per_key;
+        while (self.waiters.is_tight() || is_full(self)) && self.process_first(now) {}
+        !self.waiters.is_closed() && !is_full(self)
+    }
+
+    /// Does a slot's due deadlines, as far as anything that comes next depends on them: the end of its hold,
+    /// and the timeouts of those who would else be granted.
+    #[inline]
+    fn bring_up_to_date(&mut self, now: Instant, slot: u32) {
+        let held = self.holds.slot(slot);
+        if held.token.is_some() && held.deadline <= now {
+            let deadline = held.deadline;
+            self.time_out_first(slot, |waiter| waiter < deadline);
+            self.expire(now, slot);
+        }
+    }
+
+    /// Times out those at the head of a line whose deadlines have come.
+    #[inline]
+    fn time_out_first(&mut self, slot: u32, has_come: impl Fn(Instant) -> bool) {
+        while let Some(waiter) = self.holds.slot(slot).line.first() {
+            if !has_come(self.queue.deadline_of(waiter)) {
+                return;
+            }
+            self.answer(waiter, Verdict::TimedOut);
+        }
+    }
+
+    /// Does the due deadlines in the order of `OP-6`, then answers those for whom no token is left: `BUDGET`
+    /// in all.
     fn process_due(&mut self, now: Instant) {
-        loop {
-            let expiries = self.locks.iter().map(|(key, lock)| ((lock.deadline, 0, lock.arrival), key));
-            let timeouts = self.locks.iter().flat_map(|(key, lock)| {
-                lock.queue.iter().map(move |waiter| ((waiter.deadline, 1, waiter.arrival), key))
-            });
-            let first = expiries.chain(timeouts).filter(|((deadline, ..), _)| *deadline <= now).min();
-            let Some(((_, is_timeout, arrival), key)) = first else { return };
-            let key = key.clone();
-            if is_timeout == 0 {
-                self.end(now, &key);
-            } else {
-                let lock = self.locks.get_mut(&key).expect("waiters have a lock");
-                let at = lock.queue.iter().position(|waiter| waiter.arrival == arrival);
-                let waiter = at.and_then(|at| lock.queue.remove(at)).expect("the waiter was just seen");
-                self.waiters.lower(1);
-                self.answer(&key, &waiter, Verdict::TimedOut);
+        for _ in 0..BUDGET {
+            if !self.process_first(now) && !self.drain_one() {
+                return;
             }
         }
     }
 
-    fn end(&mut self, now: Instant, key: &Key) {
-        let arrival = self.next_arrival();
-        let is_exhausted = self.tokens_left() == 0;
-        let lock = self.locks.get_mut(key).expect("the caller has found it");
-        match lock.queue.pop_front() {
-            Some(waiter) if !is_exhausted => {
-                self.given += 1;
-                let token = Token::new(self.given).expect("one more than another token");
-                lock.token = token;
-                lock.deadline = now + waiter.lease.duration();
-                lock.arrival = arrival;
-                self.waiters.lower(1);
-                self.answer(key, &waiter, Verdict::Granted(token));
-            }
-            Some(waiter) => {
-                self.waiters.lower(1);
-                self.answer(key, &waiter, Verdict::Busy);
-                self.end(now, key);
-            }
-            None => {
-                self.locks.remove(key);
-                self.keys.lower(1);
-            }
+    /// Does the first due deadline. Whether there was one.
+    fn process_first(&mut self, now: Instant) -> bool {
+        let (expiries, timeouts) = (self.holds.deadlines(), self.queue.timeouts());
+        if expiries.is_first(timeouts) {
+            let Some(slot) = expiries.first_due(now) else { return false };
+            self.expire(now, slot);
+        } else {
+            let Some(waiter) = timeouts.first_due(now) else { return false };
+            self.answer(waiter, Verdict::TimedOut);
+        }
+        true
+    }
+
+    /// Answers one waiter with `B` if the tokens are used up. Whether there was one.
+    fn drain_one(&mut self) -> bool {
+        let waiter = self.queue.timeouts().first().filter(|_| self.is_draining);
+        if let Some(waiter) = waiter {
+            self.answer(waiter, Verdict::Busy);
+        }
+        waiter.is_some()
+    }
+
+    /// A lease has run out.
+    fn expire(&mut self, now: Instant, slot: u32) {
+        self.holds.end_hold(slot);
+        if self.holds.slot(slot).line.is_empty() {
+            self.keys.lower(1);
+            self.holds.put_by(slot);
+        } else {
+            self.promote(now, slot);
         }
     }
 
-    fn answer(&mut self, key: &Key, waiter: &Waiter, verdict: Verdict) {
-        let &Waiter { connection, owner, .. } = waiter;
-        self.answers.push_back(Answer { connection, owner, key: key.clone(), verdict });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use core::time::Duration;
-
-    fn secs(secs: u64) -> Instant {
-        Instant::from_origin(Duration::from_secs(secs))
+    /// Grants a lock whose hold has ended to the first waiter. It passes no gate.
+    fn promote(&mut self, now: Instant, slot: u32) {
+        let waiter = self.holds.slot(slot).line.first().expect("the caller has seen a waiter");
+        match self.holds.grant_ended(now, slot, self.queue.lease_of(waiter)) {
+            Some(token) => {
+                self.answer(waiter, Verdict::Granted(token));
+                self.token_given();
+            }
+            // All who wait are being answered: the slot stays until they are.
+            None => self.keys.lower(1),
+        }
     }
 
-    #[test]
-    fn a_release_hands_the_lock_to_the_first_waiter() {
-        let tokens = TokenRange { next: Token::new(7).unwrap(), last: Token::new(u64::MAX).unwrap() };
-        let config = TableConfig { limits: Limits::default(), tokens, hash_seed: [1, 2] };
-        let mut table = Table::new(secs(0), config);
-        let key = KeyRef::new(b"k").unwrap();
-        let ask = |table: &mut Table, owner, wait| {
-            let owner = Owner::new(owner).unwrap();
-            table.acquire(secs(1), ConnectionId::new(1), owner, Wait::from_secs(wait), Lease::DEFAULT, key)
+    /// Answers a waiter, which so leaves its line.
+    fn answer(&mut self, waiter: u32, verdict: Verdict) {
+        let slot = self.queue.slot_of(waiter);
+        let key = self.holds.slot(slot).key.clone();
+        let Request { connection, owner, .. } = self.leave(waiter);
+        self.answers.push_back(Answer { connection, owner, key, verdict });
+    }
+
+    fn leave(&mut self, waiter: u32) -> Request {
+        let slot = self.queue.slot_of(waiter);
+        let request = self.queue.leave(self.holds.line_mut(slot), waiter);
+        self.waiters.lower(1);
+        self.is_draining &= self.waiters.used() > 0;
+        let left = self.holds.slot(slot);
+        if left.token.is_none() && left.line.is_empty() {
+            self.holds.put_by(slot);
+        }
+        request
+    }
+
+    /// With the last token, those who wait can no longer be granted (`FI-6`).
+    fn token_given(&mut self) {
+        if self.holds.tokens_left() == 0 && self.waiters.used() > 0 {
+            self.is_draining = true;
+        }
+    }
+
+    /// Starts a sweep when it is time, or takes its next step: first all is ended and reclaimed that is due,
+    /// then what has become too big is given back.
+    fn go_on_sweeping(&mut self, now: Instant) {
+        let from = match self.sweep {
+            Sweep::In { shard } => shard,
+            Sweep::At(then) if then <= now => 0,
+            Sweep::At(_) | Sweep::Off => return,
         };
-        assert_eq!(ask(&mut table, 1, 0), Outcome::Granted(Token::new(7).unwrap()));
-        assert_eq!(ask(&mut table, 2, 0), Outcome::TimedOut);
-        assert_eq!(ask(&mut table, 3, 5), Outcome::Queued);
-        assert!(table.release(secs(2), 7, key));
-        assert_eq!(table.poll_answer().unwrap().verdict, Verdict::Granted(Token::new(8).unwrap()));
-        assert!(!table.release(secs(2), 7, key));
+        self.sweep = if self.holds.idle_len() > 0 || self.holds.deadlines().first_due(now).is_some() {
+            Sweep::In { shard: 0 }
+        } else if let Some(shard) = (from..SHARDS).find(|&shard| self.shrink(shard)) {
+            Sweep::In { shard: shard + 1 }
+        } else if self.holds.is_small() && self.queue.is_small() {
+            Sweep::Off
+        } else {
+            Sweep::At(now + EXPIRY_SWEEP)
+        };
+    }
+
+    fn shrink(&mut self, shard: usize) -> bool {
+        self.holds.shrink(shard) | self.queue.shrink(shard)
     }
 }
