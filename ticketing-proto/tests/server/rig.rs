@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ticketing_proto::id::{ConnectionId, Owner, Token};
 use ticketing_proto::key::KeyRef;
-use ticketing_proto::limits::{Lease, Limits, Wait};
+use ticketing_proto::limits::{Lease, Limits, READ_BUFFER_LEN, Wait};
 use ticketing_proto::lock::TokenRange;
 use ticketing_proto::server::{
     CloseReason, Refused, Server, ServerConfig, ServerEvent, ServerTimeoutReason, TimeoutReason,
@@ -115,6 +115,10 @@ pub(crate) fn config(secret: &str, limits: Limits) -> ServerConfig {
 pub(crate) struct Socket {
     /// What has arrived.
     inbox: Vec<u8>,
+    /// What the server has not read yet.
+    unread: Vec<u8>,
+    /// The peer's end of stream stands behind `unread`.
+    is_ended: bool,
     /// How many bytes the transport still takes.
     pub(crate) room: usize,
     /// The server has shut down writing.
@@ -158,6 +162,8 @@ impl Rig {
         let id = self.server.accept(self.now, nonce)?;
         let socket = Socket {
             inbox: Vec::new(),
+            unread: Vec::new(),
+            is_ended: false,
             room: usize::MAX,
             is_write_shut: false,
             closed: None,
@@ -195,6 +201,39 @@ impl Rig {
     pub(crate) fn send(&mut self, id: ConnectionId, bytes: &[u8]) {
         self.server.handle_data(self.now, id, bytes);
         self.pump();
+    }
+
+    /// The peer has written all this; the server reads when it wants to, and as much at once as it should.
+    pub(crate) fn write(&mut self, id: ConnectionId, bytes: &[u8]) {
+        self.socket_mut(id).unread.extend_from_slice(bytes);
+        self.read(id);
+    }
+
+    /// The peer shuts down writing behind what it has written.
+    pub(crate) fn write_eof(&mut self, id: ConnectionId) {
+        self.socket_mut(id).is_ended = true;
+        self.read(id);
+    }
+
+    /// How much the server has not read yet.
+    pub(crate) fn unread(&self, id: ConnectionId) -> usize {
+        self.socket(id).unread.len()
+    }
+
+    fn read(&mut self, id: ConnectionId) {
+        while self.server.wants_read(id) {
+            let socket = self.socket_mut(id);
+            let len = socket.unread.len().min(READ_BUFFER_LEN);
+            let piece: Vec<u8> = socket.unread.drain(..len).collect();
+            if !piece.is_empty() {
+                self.server.handle_data(self.now, id, &piece);
+            } else if std::mem::take(&mut socket.is_ended) {
+                self.server.handle_eof(self.now, id);
+            } else {
+                break;
+            }
+            self.pump();
+        }
     }
 
     /// The peer shuts down writing.
@@ -278,6 +317,22 @@ impl Rig {
         assert!(self.socket(id).closed.is_some());
     }
 
+    /// Whatever is said of a closed connection, nothing comes of it.
+    #[track_caller]
+    pub(crate) fn expect_end_is_final(&mut self, id: ConnectionId) {
+        assert!(self.socket(id).closed.is_some());
+        let inbox = self.take(id);
+        let reason = self.socket(id).closed;
+        self.send(id, &acquire(0, 250, 1, "from-beyond"));
+        self.eof(id);
+        self.reset(id);
+        self.server.handle_transmitted(self.now, id, 1);
+        assert!(!self.server.poll_transmit(id, &mut Vec::new()));
+        assert!(!self.server.wants_read(id));
+        assert_eq!((self.take(id), self.socket(id).closed), (vec![], reason));
+        self.socket_mut(id).inbox = inbox;
+    }
+
     /// The connection is open and has nothing more to say: a sentinel is answered, and nothing else.
     #[track_caller]
     pub(crate) fn expect_quiet(&mut self, id: ConnectionId) {
@@ -302,10 +357,11 @@ impl Rig {
         assert_eq!(self.server.poll_timeout(), None);
     }
 
-    fn pump(&mut self) {
+    pub(crate) fn pump(&mut self) {
         while let Some(event) = self.server.poll_event() {
             match event {
                 ServerEvent::Transmit(id) => self.transmit(id),
+                ServerEvent::ResumeRead(id) => self.read(id),
                 ServerEvent::ShutdownWrite(id) => {
                     let socket = self.socket_mut(id);
                     assert!(!socket.is_write_shut && socket.closed.is_none());
