@@ -173,7 +173,7 @@ impl Broker {
         self.stats
     }
 
-    /// Acquires and releases that are not over, ghosts included; 0 when nothing is left.
+    /// Acquires and releases that are not over or not claimed, ghosts included; 0 when nothing is left.
     #[must_use]
     pub fn outstanding(&self) -> usize {
         self.acquires.len() + self.releases.len()
@@ -217,9 +217,12 @@ impl Broker {
     }
 
     /// Does what is due. Give the input that has come first: an answer that is there is used (`CA-7`).
+    ///
+    /// What becomes due by what it does may be left to the next call; [`poll_timeout`](Self::poll_timeout) says so.
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.advance(now);
-        while let Some((at, timer)) = self.timers.first().filter(|&(at, _)| at <= now) {
+        for _ in 0..self.timers.len() {
+            let Some((at, timer)) = self.timers.first().filter(|&(at, _)| at <= now) else { break };
             match timer {
                 Timer::Acquire(owner) => self.acquire_is_due(now, owner),
                 Timer::Claim(id) => self.claim_is_due(id),

@@ -34,6 +34,10 @@ impl Timers {
         *slot = at;
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn first(&self) -> Option<(Instant, Timer)> {
         self.0.first().copied()
     }
