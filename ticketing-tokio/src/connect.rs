@@ -6,10 +6,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
+
+use crate::socket;
 
 /// What one resolved address has to connect (`CC-4`).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -78,27 +79,6 @@ async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
     if stream.local_addr()? == stream.peer_addr()? {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
-    configure(&stream)?;
+    socket::configure(&stream)?;
     Ok(stream)
-}
-
-/// `TR-1`, `TR-11`
-fn configure(stream: &TcpStream) -> io::Result<()> {
-    const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
-    const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-    const KEEPALIVE_PROBES: u32 = 3;
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    const UNACKNOWLEDGED: Duration = Duration::from_secs(90);
-
-    stream.set_nodelay(true)?;
-    let socket = SockRef::from(stream);
-    socket.set_tcp_keepalive(
-        &TcpKeepalive::new()
-            .with_time(KEEPALIVE_IDLE)
-            .with_interval(KEEPALIVE_INTERVAL)
-            .with_retries(KEEPALIVE_PROBES),
-    )?;
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
-    Ok(())
 }

@@ -11,6 +11,7 @@ mod list;
 mod queue;
 mod siphash;
 mod slab;
+mod start;
 mod table;
 mod written;
 

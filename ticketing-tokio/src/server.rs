@@ -1,0 +1,202 @@
+//! The server: sockets and a clock around the core's [`Hub`].
+
+mod listen;
+mod log;
+mod peer;
+mod shared;
+mod upkeep;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ticketing_proto::id::Token;
+use ticketing_proto::limits::Limits;
+use ticketing_proto::lock::TokenRange;
+use ticketing_proto::server::Hub;
+use ticketing_proto::wire::auth::Secret;
+use tokio::net::{TcpListener, ToSocketAddrs, lookup_host};
+use tokio::task::JoinSet;
+use tracing::info;
+
+use shared::{Clock, Shared};
+use upkeep::Reserve;
+
+/// What a server starts with.
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// What clients must know. The empty secret lets everybody in (`AU-5`).
+    pub secret: Secret,
+    /// What is admitted.
+    pub limits: Limits,
+    tokens: TokenRange,
+    reserve: Option<Reserve>,
+}
+
+impl ServerConfig {
+    /// With fewer tokens left than this, more are [reserved](Self::with_reserve). A server may grant a million in
+    /// a second, so a block should be some times as many.
+    pub const LOW_TOKENS: u64 = 1 << 18;
+
+    /// A server with the default limits that grants `tokens`, see [`fresh_tokens`].
+    #[must_use]
+    pub fn new(secret: Secret, tokens: TokenRange) -> Self {
+        Self { secret, limits: Limits::default(), tokens, reserve: None }
+    }
+
+    /// Gets more tokens from `reserve` when few are left.
+    ///
+    /// It reserves, durably, a block of tokens right above the last one that it gave, and gives the last one of
+    /// the block (`FI-8`). It may block: it is called where blocking is allowed, one call at a time, first when
+    /// the server starts if the tokens of the start are few. While it fails, the server says so in a log event
+    /// and calls it again each second; it grants the tokens that are left, and then fails closed (`FI-6`).
+    #[must_use]
+    pub fn with_reserve(mut self, reserve: impl FnMut() -> io::Result<Token> + Send + 'static) -> Self {
+        self.reserve = Some(Box::new(reserve));
+        self
+    }
+}
+
+impl fmt::Debug for ServerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerConfig")
+            .field("secret", &self.secret)
+            .field("limits", &self.limits)
+            .field("tokens", &self.tokens)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The tokens of a server that does not know what an earlier life of it granted: from a point made of the time and
+/// randomness (`FI-8`), practically never the same token twice, and no promise of order (`FI-7`).
+///
+/// # Errors
+/// If the host's clock shows a time before 1970, or the system has no randomness.
+pub fn fresh_tokens() -> io::Result<TokenRange> {
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_err(|_| io::Error::other("the host's clock shows a time before 1970"))?;
+    Ok(TokenRange::fresh(since_1970, getrandom::u64()?))
+}
+
+/// A lock server, bound to its addresses.
+///
+/// It works on a multi-threaded and on a current-thread runtime, whose I/O and time must be enabled.
+pub struct Server {
+    listeners: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+    shared: Arc<Shared>,
+    reserve: Option<Reserve>,
+}
+
+impl Server {
+    /// Listens on all of `addresses`. Connections wait there until [`serve`](Self::serve).
+    ///
+    /// A port of 0 takes a free one, for each address another. An IPv6 address never stands for an IPv4 one:
+    /// `[::]` takes IPv6 connections only, so that `[::]` and `0.0.0.0` can be listened on at the same port
+    /// together, and one alone means what it says, on each system. A name stands for all of its addresses. On Unix
+    /// a port is free as soon as nobody listens on it (`SO_REUSEADDR`); nowhere do two servers share one.
+    ///
+    /// # Errors
+    /// If there is no address, if one of them can't be listened on, if a limit is 0, or if the system has no
+    /// randomness.
+    pub async fn bind(addresses: impl ToSocketAddrs, config: ServerConfig) -> io::Result<Self> {
+        let ServerConfig { secret, limits, tokens, reserve } = config;
+        let clock = Clock::new();
+        let hash_seed = [getrandom::u64()?, getrandom::u64()?];
+        let config = ticketing_proto::server::ServerConfig { secret, limits, tokens, hash_seed };
+        let hub = Hub::new(clock.now(), config)
+            .map_err(|zero| io::Error::new(io::ErrorKind::InvalidInput, zero))?;
+        let listeners =
+            lookup_host(addresses).await?.map(listen::listen).collect::<io::Result<Vec<TcpListener>>>()?;
+        if listeners.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no address to listen on"));
+        }
+        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
+        let low_water = if reserve.is_some() { ServerConfig::LOW_TOKENS } else { 0 };
+        let shared = Arc::new(Shared::new(clock, hub, low_water));
+        Ok(Self { listeners, addresses, shared, reserve })
+    }
+
+    /// The addresses that it listens on, in the order they were given.
+    #[must_use]
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What ends the server.
+    #[must_use]
+    pub fn shutdown_handle(&self) -> ShutdownHandle {
+        ShutdownHandle { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Serves until [`ShutdownHandle::shut_down`], and then until the last connection has ended, which takes 6 s
+    /// at most (`TR-8`). Dropping the future ends all connections at once.
+    ///
+    /// # Errors
+    /// If a panic inside the server has left it in an undefined state; all connections have ended then.
+    pub async fn serve(self) -> io::Result<()> {
+        let Self { listeners, addresses, shared, reserve } = self;
+        let _end = EndAll(Arc::clone(&shared));
+        let mut upkeep = JoinSet::new();
+        upkeep.spawn(upkeep::keep_time(Arc::clone(&shared)));
+        if let Some(reserve) = reserve {
+            upkeep.spawn(upkeep::reserve_tokens(Arc::clone(&shared), reserve));
+        }
+        let mut accepting = JoinSet::new();
+        for listener in listeners {
+            accepting.spawn(listen::accept(listener, Arc::clone(&shared)));
+        }
+        info!(?addresses, "serving");
+        wait_until(&shared, Shared::is_shutting_down).await?;
+        info!("shutting down");
+        // The listening sockets close here.
+        accepting.shutdown().await;
+        wait_until(&shared, Shared::is_drained).await
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+/// Waits for a change that [`Shared::news`] tells of.
+async fn wait_until(shared: &Shared, is_so: impl Fn(&Shared) -> bool) -> io::Result<()> {
+    loop {
+        if shared.is_broken() {
+            return Err(io::Error::other("a panic inside the server has left it in an undefined state"));
+        }
+        if is_so(shared) {
+            return Ok(());
+        }
+        shared.news.notified().await;
+    }
+}
+
+/// Ends all connections when it is dropped.
+struct EndAll(Arc<Shared>);
+
+impl Drop for EndAll {
+    fn drop(&mut self) {
+        self.0.cut();
+    }
+}
+
+/// Ends a server, from any thread.
+#[derive(Clone, Debug)]
+pub struct ShutdownHandle {
+    shared: Arc<Shared>,
+}
+
+impl ShutdownHandle {
+    /// Begins to shut down (`TR-8`): no connection is accepted any more, the waiters leave their queues, each
+    /// authenticated connection gets an `Enot_active` as its last frame and 5 s to take what it is owed, and
+    /// [`Server::serve`] returns when all have ended. Called again, all end at once.
+    pub fn shut_down(&self) {
+        self.shared.shut_down();
+    }
+}

@@ -1,0 +1,175 @@
+//! One connection's task.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use ticketing_proto::limits::READ_BUFFER_LEN;
+use ticketing_proto::server::Connection;
+use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep_until};
+
+use super::shared::{Clock, Shared};
+
+/// How often a connection is read before others have their turn.
+const ROUNDS_PER_TURN: usize = 4;
+
+thread_local! {
+    /// What is about to be written. It belongs to the thread, so that a quiet connection has none.
+    static BATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Serves one connection until it has ended. Wherever it is dropped, the hub hears of it.
+#[derive(Debug)]
+pub(super) struct Task {
+    shared: Arc<Shared>,
+    /// Until the end.
+    peer: Option<Peer>,
+}
+
+#[derive(Debug)]
+struct Peer {
+    connection: Connection,
+    stream: TcpStream,
+    address: SocketAddr,
+    /// Only while there is a deadline. It may be earlier than that: it is set anew only to move forward.
+    timer: Option<Pin<Box<Sleep>>>,
+    /// The waker that the hub's mail wakes.
+    waker: Option<Waker>,
+}
+
+impl Task {
+    pub(super) const fn new(
+        shared: Arc<Shared>,
+        connection: Connection,
+        stream: TcpStream,
+        address: SocketAddr,
+    ) -> Self {
+        Self { shared, peer: Some(Peer { connection, stream, address, timer: None, waker: None }) }
+    }
+}
+
+impl Future for Task {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let Self { shared, peer } = self.get_mut();
+        let Some(this) = peer else { return Poll::Ready(()) };
+        let result = if shared.is_cut() { Ok(()) } else { ready!(this.poll(shared, context)) };
+        shared.log.ended(this.address, this.connection.close_reason(), result.as_ref().err());
+        if let Some(Peer { connection, stream, .. }) = peer.take() {
+            // The table first: whoever sees the connection closed finds its waiters gone.
+            shared.end(connection);
+            drop(stream);
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(peer) = self.peer.take() {
+            self.shared.end(peer.connection);
+        }
+    }
+}
+
+impl Peer {
+    /// A bounded turn. An error is the transport's.
+    fn poll(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.register(shared, context);
+        // Whatever has woken this task, the hub knows; and it says so with input, too.
+        let mut is_to_ask = true;
+        for _ in 0..ROUNDS_PER_TURN {
+            let wanted_read = self.connection.wants_read();
+            let is_read = wanted_read && self.poll_receive(shared, context)?.is_ready();
+            if !is_read && (is_to_ask || self.connection.wants_attention()) {
+                let now = shared.clock.now();
+                shared.call(|hub| hub.attend(now, &mut self.connection));
+            }
+            is_to_ask = false;
+            self.flush(shared, context)?;
+            if self.connection.poll_shutdown_write() {
+                ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
+            }
+            if self.connection.is_closed() {
+                return Poll::Ready(Ok(()));
+            }
+            let reads_again = self.connection.wants_read() && !wanted_read;
+            if !is_read && !reads_again && !self.connection.wants_attention() {
+                ready!(self.poll_timer(shared.clock, context));
+                is_to_ask = true;
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn register(&mut self, shared: &Shared, context: &Context<'_>) {
+        let waker = context.waker();
+        if !self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            shared.register(self.connection.id(), waker.clone());
+            self.waker = Some(waker.clone());
+        }
+    }
+
+    /// Reads once, and gives the hub what has come.
+    fn poll_receive(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // On the stack, so that a quiet connection has no buffer.
+        let mut space = [MaybeUninit::uninit(); READ_BUFFER_LEN];
+        let mut buffer = ReadBuf::uninit(&mut space);
+        ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer))?;
+        let now = shared.clock.now();
+        shared.call(|hub| match buffer.filled() {
+            [] => hub.receive_eof(now, &mut self.connection),
+            data => hub.receive(now, &mut self.connection, data),
+        });
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes what is owed, until nothing is or the transport is full.
+    fn flush(&mut self, shared: &Shared, context: &mut Context<'_>) -> io::Result<()> {
+        BATCH.with_borrow_mut(|batch| {
+            loop {
+                batch.clear();
+                if !self.connection.poll_transmit(batch) {
+                    return Ok(());
+                }
+                let taken = match Pin::new(&mut self.stream).poll_write(context, batch) {
+                    Poll::Ready(taken) => taken?,
+                    Poll::Pending => 0,
+                };
+                self.connection.handle_transmitted(shared.clock.now(), taken);
+                if taken == 0 {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
+    /// Ready when a deadline of the connection is due. The clock says so, not the timer.
+    fn poll_timer(&mut self, clock: Clock, context: &mut Context<'_>) -> Poll<()> {
+        let Some(deadline) = self.connection.poll_timeout() else {
+            self.timer.take_if(|timer| timer.is_elapsed());
+            return Poll::Pending;
+        };
+        let at = clock.at(deadline);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        if at < timer.deadline() {
+            timer.as_mut().reset(at);
+        }
+        while timer.as_mut().poll(context).is_ready() {
+            if deadline <= clock.now() {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(at);
+        }
+        Poll::Pending
+    }
+}
