@@ -65,6 +65,8 @@ struct Peer {
 enum Stage {
     Connecting(Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>),
     Open(Stream),
+    /// The broker knows that it is over, and will say so.
+    Over,
 }
 
 struct Stream {
@@ -142,6 +144,7 @@ impl Driver {
                     }
                 }
                 Stage::Open(_) => has_input |= self.read(cx, at),
+                Stage::Over => {}
             }
         }
         has_input
@@ -157,6 +160,7 @@ impl Driver {
                 self.shared.drive(&mut self.errands, |broker, now| broker.handle_connected(now, id));
             }
             Err(error) => {
+                self.peers[at].stage = Stage::Over;
                 self.note_failure(address, &error);
                 self.shared.drive(&mut self.errands, |broker, now| broker.handle_disconnected(now, id));
             }
@@ -182,6 +186,7 @@ impl Driver {
                 Err(_) => broker.handle_disconnected(now, *id),
             });
             if data.is_empty() {
+                self.peers[at].stage = Stage::Over;
                 break;
             }
         }
@@ -337,7 +342,7 @@ impl Stream {
 /// The connections that are made.
 fn open(peers: &mut [Peer]) -> impl Iterator<Item = (ConnectionId, &mut Stream)> {
     peers.iter_mut().filter_map(|peer| match &mut peer.stage {
-        Stage::Connecting(_) => None,
+        Stage::Connecting(_) | Stage::Over => None,
         Stage::Open(stream) => Some((peer.id, stream)),
     })
 }
