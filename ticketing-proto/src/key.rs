@@ -3,6 +3,8 @@
 use alloc::boxed::Box;
 use core::fmt;
 
+use crate::scan;
+
 /// The greatest length of a key in bytes (`FI-4`).
 pub const MAX_KEY_LEN: usize = 128;
 
@@ -50,7 +52,10 @@ pub enum InvalidKey {
 
 /// A borrowed key: 1 to 128 bytes of UTF-8 without space or LF (`FI-4`), compared byte for byte.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeyRef<'a>(&'a str);
+pub struct KeyRef<'a>(
+    /// Valid UTF-8. It was looked at once; what compares and copies it need not look again.
+    &'a [u8],
+);
 
 impl<'a> KeyRef<'a> {
     /// Checks the rule that a server applies (`FI-4`).
@@ -64,6 +69,9 @@ impl<'a> KeyRef<'a> {
         if bytes.len() > MAX_KEY_LEN {
             return Err(InvalidKey::TooLong { len: bytes.len() });
         }
+        if scan::is_ascii_without(bytes, b' ', b'\n') {
+            return Ok(Self(bytes));
+        }
         for (at, &byte) in bytes.iter().enumerate() {
             match byte {
                 b' ' => return Err(InvalidKey::Space { at }),
@@ -72,7 +80,7 @@ impl<'a> KeyRef<'a> {
             }
         }
         match core::str::from_utf8(bytes) {
-            Ok(text) => Ok(Self(text)),
+            Ok(_) => Ok(Self(bytes)),
             Err(error) => Err(InvalidKey::NotUtf8 { at: error.valid_up_to() }),
         }
     }
@@ -89,16 +97,19 @@ impl<'a> KeyRef<'a> {
         }
     }
 
-    /// The key's text.
+    /// The key's text. Looks at the bytes again; [`as_bytes`](Self::as_bytes) does not.
+    ///
+    /// # Panics
+    /// Never: the bytes were checked when the key was made.
     #[must_use]
-    pub const fn as_str(self) -> &'a str {
-        self.0
+    pub fn as_str(self) -> &'a str {
+        core::str::from_utf8(self.0).expect("a key is valid UTF-8 from its making on")
     }
 
     /// The key's bytes, as they stand on the wire.
     #[must_use]
     pub const fn as_bytes(self) -> &'a [u8] {
-        self.0.as_bytes()
+        self.0
     }
 
     /// An owned copy. Allocates for keys of more than 22 bytes.
@@ -118,7 +129,7 @@ impl<'a> KeyRef<'a> {
 
 impl fmt::Debug for KeyRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.as_str().fmt(f)
     }
 }
 
@@ -141,7 +152,7 @@ impl Key {
         KeyRef::new(bytes).map(KeyRef::to_key)
     }
 
-    /// The key's bytes. Cheaper than [`as_key_ref`](Self::as_key_ref): nothing is looked at again.
+    /// The key's bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
@@ -151,15 +162,15 @@ impl Key {
     }
 
     /// The borrowed form.
+    #[must_use]
+    pub fn as_key_ref(&self) -> KeyRef<'_> {
+        KeyRef(self.as_bytes())
+    }
+
+    /// The key's text. Looks at the bytes again; [`as_bytes`](Self::as_bytes) does not.
     ///
     /// # Panics
     /// Never: the bytes were checked when the key was made.
-    #[must_use]
-    pub fn as_key_ref(&self) -> KeyRef<'_> {
-        KeyRef(core::str::from_utf8(self.as_bytes()).expect("a key is valid UTF-8 from its making on"))
-    }
-
-    /// The key's text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.as_key_ref().as_str()

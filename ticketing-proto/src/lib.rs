@@ -123,6 +123,7 @@ pub mod id;
 pub mod key;
 pub mod limits;
 pub mod lock;
+mod scan;
 pub mod server;
 pub mod time;
 pub mod wire;

@@ -1,6 +1,8 @@
+use alloc::vec::Vec;
 use core::marker::PhantomData;
 
 use crate::limits::MAX_FRAME_LEN;
+use crate::scan;
 
 const LF: u8 = b'\n';
 
@@ -204,7 +206,7 @@ impl<D: Direction> Decoder<D> {
         // The header is binary and may contain LF (`FR-2`): the search starts behind it.
         let from = header_len.saturating_add(1).max(known);
         let window = bytes.get(from..bytes.len().min(MAX_FRAME_LEN.saturating_add(1))).unwrap_or_default();
-        match window.iter().position(|&byte| byte == LF) {
+        match scan::position(window, LF) {
             Some(at) => Ok(Cut::Whole { len: from.saturating_add(at), header_len }),
             None if bytes.len() > MAX_FRAME_LEN => Err(DecodeError::LineTooLong),
             None => Ok(Cut::Open),
@@ -229,4 +231,13 @@ impl<D: Direction> Default for Decoder<D> {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Appends a frame: op and fixed header, body, LF.
+#[inline]
+pub(super) fn encode<const N: usize>(out: &mut Vec<u8>, op_and_header: [u8; N], body: &[u8]) {
+    out.reserve(N.saturating_add(body.len()).saturating_add(1));
+    out.extend_from_slice(&op_and_header);
+    out.extend_from_slice(body);
+    out.push(LF);
 }

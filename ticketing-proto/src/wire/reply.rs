@@ -1,5 +1,6 @@
 use alloc::vec::Vec;
 
+use super::frame::encode;
 use super::{Frame, FromServer, Reason};
 use crate::id::{Owner, Token};
 use crate::key::{InvalidKey, KeyRef};
@@ -110,32 +111,25 @@ impl<'a> Reply<'a> {
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
             Self::Acquired { token, owner, key } => {
-                out.push(b'A');
-                out.extend_from_slice(&token.value().to_be_bytes());
-                out.extend_from_slice(&owner.value().to_be_bytes());
-                out.extend_from_slice(key.as_bytes());
+                let [t0, t1, t2, t3, t4, t5, t6, t7] = token.value().to_be_bytes();
+                let [o0, o1, o2, o3, o4, o5, o6, o7] = owner.value().to_be_bytes();
+                let header = [b'A', t0, t1, t2, t3, t4, t5, t6, t7, o0, o1, o2, o3, o4, o5, o6, o7];
+                encode(out, header, key.as_bytes());
             }
             Self::TimedOut { owner, key } => encode_with_word(out, b'T', owner.value(), key),
             Self::Busy { owner, key } => encode_with_word(out, b'B', owner.value(), key),
             Self::Released { token, key } => encode_with_word(out, b'R', token, key),
             Self::NotHeld { token, key } => encode_with_word(out, b'N', token, key),
-            Self::Moved { leader } => encode_text(out, b'M', leader),
-            Self::LeaderChanged { leader } => encode_text(out, b'L', leader.unwrap_or_default()),
-            Self::Error(reason) => encode_text(out, b'E', reason.as_str()),
+            Self::Moved { leader } => encode(out, [b'M'], leader.as_bytes()),
+            Self::LeaderChanged { leader } => encode(out, [b'L'], leader.unwrap_or_default().as_bytes()),
+            Self::Error(reason) => encode(out, [b'E'], reason.as_str().as_bytes()),
         }
-        out.push(b'\n');
     }
 }
 
 fn encode_with_word(out: &mut Vec<u8>, op: u8, word: u64, key: KeyRef<'_>) {
-    out.push(op);
-    out.extend_from_slice(&word.to_be_bytes());
-    out.extend_from_slice(key.as_bytes());
-}
-
-fn encode_text(out: &mut Vec<u8>, op: u8, text: &str) {
-    out.push(op);
-    out.extend_from_slice(text.as_bytes());
+    let [w0, w1, w2, w3, w4, w5, w6, w7] = word.to_be_bytes();
+    encode(out, [op, w0, w1, w2, w3, w4, w5, w6, w7], key.as_bytes());
 }
 
 /// The header as up to two big-endian words; a word that the header does not have is 0.

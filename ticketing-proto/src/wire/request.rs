@@ -1,5 +1,6 @@
 use alloc::vec::Vec;
 
+use super::frame::encode;
 use super::{DecodeError, Frame, FromClient, Reason};
 use crate::id::Owner;
 use crate::key::{InvalidKey, KeyRef};
@@ -112,16 +113,14 @@ impl<'a> Request<'a> {
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Acquire(Acquire { wait, lease, owner, key }) => {
-                out.extend_from_slice(&[b'A', wait.secs(), lease.secs()]);
-                out.extend_from_slice(&owner.value().to_be_bytes());
-                out.extend_from_slice(key.as_bytes());
+                let [o0, o1, o2, o3, o4, o5, o6, o7] = owner.value().to_be_bytes();
+                let header = [b'A', wait.secs(), lease.secs(), o0, o1, o2, o3, o4, o5, o6, o7];
+                encode(out, header, key.as_bytes());
             }
             Self::Release(Release { token, key }) => {
-                out.push(b'R');
-                out.extend_from_slice(&token.to_be_bytes());
-                out.extend_from_slice(key.as_bytes());
+                let [t0, t1, t2, t3, t4, t5, t6, t7] = token.to_be_bytes();
+                encode(out, [b'R', t0, t1, t2, t3, t4, t5, t6, t7], key.as_bytes());
             }
         }
-        out.push(b'\n');
     }
 }
