@@ -1,5 +1,11 @@
 //! The client: its handle, and how one is made.
 
+mod clock;
+mod connect;
+mod driver;
+mod shared;
+mod ticket;
+
 use std::fmt;
 use std::future::poll_fn;
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,11 +19,12 @@ use ticketing_proto::client::{
 };
 use ticketing_proto::wire::auth::Secret;
 
-use crate::clock;
-use crate::connect::{Resolver, system_resolver};
-use crate::driver::Driver;
-use crate::shared::{Handle, Shared, Wait};
-use crate::ticket::Acquiring;
+use connect::{Resolver, system_resolver};
+use driver::Driver;
+use shared::{Handle, Shared, Wait};
+
+pub use clock::now;
+pub use ticket::{Acquiring, Releasing, Ticket};
 
 /// A client of a Ticketing service: cheap to clone, and all clones are one client, with the same connections.
 ///
@@ -199,7 +206,7 @@ impl ClientBuilder {
             max_in_flight: self.max_in_flight,
             ..BrokerConfig::new(self.addresses.iter().cloned(), jitter_seed)
         };
-        let shared = Arc::new(Shared::new(Broker::new(clock::now(), config)?));
+        let shared = Arc::new(Shared::new(Broker::new(now(), config)?));
         let resolver = self.resolver.unwrap_or_else(system_resolver);
         tokio::spawn(Driver::new(Arc::clone(&shared), self.addresses, resolver).run());
         Ok(Client { handle: Arc::new(Handle::new(shared)) })

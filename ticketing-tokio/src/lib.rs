@@ -2,18 +2,11 @@
 #![forbid(unsafe_code)]
 
 mod client;
-mod clock;
-mod connect;
-mod driver;
 mod server;
-mod shared;
 mod socket;
-mod ticket;
 
-pub use client::{Client, ClientBuilder, ClientClosed};
-pub use clock::now;
+pub use client::{Acquiring, Client, ClientBuilder, ClientClosed, Releasing, Ticket, now};
 pub use server::{Server, ServerConfig, ShutdownHandle, fresh_tokens};
-pub use ticket::{Acquiring, Releasing, Ticket};
 pub use ticketing_proto::client::{
     AcquireError, AcquireOptions, ConfigError, DEFAULT_MAX_IN_FLIGHT, Failure, ProtocolError, ReleaseError,
     Released, Stats,

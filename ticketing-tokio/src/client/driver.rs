@@ -19,9 +19,9 @@ use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-use crate::clock;
-use crate::connect::{Resolver, connect};
-use crate::shared::Shared;
+use super::clock;
+use super::connect::{Resolver, connect};
+use super::shared::Shared;
 
 const READ_BUFFER: usize = 4096;
 /// Reads of one connection, each followed by the others' turns and the timers.

@@ -12,7 +12,7 @@ use ticketing_proto::client::{
 };
 use ticketing_proto::time::Instant;
 
-use crate::clock;
+use super::clock;
 
 /// The broker behind its lock. Each use is a short section without system calls, waiting or foreign code, so that
 /// a ticket can be dropped anywhere.

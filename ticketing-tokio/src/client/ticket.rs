@@ -12,8 +12,8 @@ use ticketing_proto::client::{
 use ticketing_proto::id::Token;
 use ticketing_proto::time::Instant;
 
-use crate::clock;
-use crate::shared::{Handle, Wait};
+use super::clock;
+use super::shared::{Handle, Wait};
 
 /// A lock that is held, at least until [`valid_until`](Self::valid_until).
 ///
