@@ -277,7 +277,7 @@ impl Hub {
     }
 
     fn deliver_mail(&mut self, now: Instant, connection: &mut Connection) {
-        self.mailroom.collect(connection.id(), |answer| connection.reply_to_waiter(now, reply_of(&answer)));
+        self.mailroom.collect(connection.id(), |answer| connection.reply_to_waiter(now, reply_of(answer)));
     }
 
     fn post_answers(&mut self, now: Instant) {
