@@ -16,9 +16,9 @@ fn an_acquire_that_may_have_been_sent_is_never_sent_again() {
         let (mut rig, first, second) = Rig::both_ready();
         let (id, _) = rig.acquire_on(first, "k", wait(secs(20)));
         if by_reset {
-            rig.reset(first)
+            rig.reset(first);
         } else {
-            rig.eof(first)
+            rig.eof(first);
         }
         assert_eq!(rig.error(id), AcquireError::Indeterminate, "at the loss, not at the deadline");
         rig.pass(secs(21));

@@ -176,7 +176,7 @@ fn unsent_requests_leave_a_connection_that_is_shut() {
     rig.pass(secs(2));
     rig.takes = usize::MAX;
     rig.pump();
-    let owners: Vec<_> = rig.peer(second).seen.iter().map(|seen| seen.owner()).collect();
+    let owners: Vec<_> = rig.peer(second).seen.iter().map(crate::rig::Seen::owner).collect();
     assert_eq!(owners.len(), 4);
     assert!(ids.iter().all(|id| owners.contains(&id.owner())));
 }
@@ -339,7 +339,7 @@ fn each_retry_after_a_redirect_carries_the_time_that_remains() {
     // Sent with about 2.0, 1.6, 1.05 and 0.5 s left.
     assert_eq!(waits, [2, 2, 2, 1]);
     assert_eq!(rig.error(id), AcquireError::Indeterminate, "a frame is out unanswered");
-    let owners: Vec<_> = rig.seen().iter().map(|seen| seen.owner()).collect();
+    let owners: Vec<_> = rig.seen().iter().map(crate::rig::Seen::owner).collect();
     assert!(owners.iter().all(|&owner| owner == id.owner()), "a retry keeps its owner");
 }
 
