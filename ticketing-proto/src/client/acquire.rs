@@ -202,8 +202,8 @@ impl Broker {
     /// The caller's gate: gives the outcome once, or `None` while there is none, or none any more.
     ///
     /// Here a grant is judged against the caller's clock: at or after the deadline it is released and the outcome
-    /// is `Indeterminate` (`CA-7`); with less than `min_work_budget` left it is released and the outcome is
-    /// `InsufficientLease` (`CD-3`).
+    /// is `Indeterminate` (`CA-7`); with less than `min_work_budget` left of its lease, or nothing at all, it is
+    /// released and the outcome is `InsufficientLease` (`CD-3`).
     pub fn claim(&mut self, now: Instant, id: AcquireId) -> Option<Result<Grant, AcquireError>> {
         let now = self.advance(now);
         let acquire = self.acquires.get_mut(&id.0)?;
@@ -221,7 +221,7 @@ impl Broker {
             if now >= deadline {
                 self.compensate(now, grant.key, token);
                 Err(AcquireError::Indeterminate)
-            } else if left < needed {
+            } else if left < needed || left.is_zero() {
                 self.compensate(now, grant.key, token);
                 Err(AcquireError::InsufficientLease { needed, left, granted: Some(token) })
             } else {

@@ -280,6 +280,18 @@ fn a_grant_with_too_little_lease_left_is_released() {
     assert_eq!(rig.releases_of(5), 1);
 }
 
+/// CD-3: with a budget of zero too, what is over is no ticket.
+#[test]
+fn a_grant_whose_lease_is_over_is_no_ticket() {
+    let (mut rig, first) = Rig::ready();
+    let (id, request) = rig.acquire_on(first, "k", wait(secs(20)).lease(secs(3)));
+    rig.pass(millis(2997));
+    rig.grant(first, &request, 5);
+    let error = rig.error(id);
+    assert!(matches!(error, AcquireError::InsufficientLease { granted: Some(_), .. }), "{error:?}");
+    assert_eq!(rig.releases_of(5), 1);
+}
+
 /// C21 (a): internal retries don't restart the deadline.
 #[test]
 fn connections_that_end_before_the_challenge_do_not_move_the_deadline() {
