@@ -152,7 +152,7 @@ impl Run {
                 Some(Err(AcquireError::Timeout)) => self.tally.timeouts += 1,
                 Some(Err(AcquireError::Indeterminate)) => self.tally.indeterminate += 1,
                 Some(Err(AcquireError::InsufficientLease { granted: Some(_), .. })) => {
-                    self.tally.too_late += 1
+                    self.tally.too_late += 1;
                 }
                 Some(Err(error)) => panic!("no reason for {error:?}"),
             }
