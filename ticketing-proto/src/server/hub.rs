@@ -115,7 +115,7 @@ impl Hub {
     /// Bytes from a connection's peer. Costs time in proportion to them: read at most
     /// [`READ_BUFFER_LEN`](crate::limits::READ_BUFFER_LEN) at once.
     pub fn receive(&mut self, now: Instant, connection: &mut Connection, data: &[u8]) {
-        let now = self.catch_up(now, connection);
+        let now = self.take_input(now, connection);
         let id = connection.id();
         let was_authenticated = connection.is_authenticated();
         let Self { table, mailroom, limits, is_shutting_down, .. } = self;
@@ -153,7 +153,7 @@ impl Hub {
 
     /// The stream of a connection's peer has ended (`TR-10`).
     pub fn receive_eof(&mut self, now: Instant, connection: &mut Connection) {
-        let now = self.catch_up(now, connection);
+        let now = self.take_input(now, connection);
         connection.handle_eof(now);
         self.settle(now, connection);
     }
@@ -251,10 +251,17 @@ impl Hub {
     }
 
     /// What comes before new input of a connection: due deadlines (`OP-6`), its mail, its timeouts.
-    fn catch_up(&mut self, now: Instant, connection: &mut Connection) -> Instant {
+    fn take_input(&mut self, now: Instant, connection: &mut Connection) -> Instant {
         let now = self.advance_clock(now);
         self.table.settle(now);
         self.post_answers(now);
+        self.catch_up(now, connection)
+    }
+
+    /// A connection's mail and timeouts. Not the table's deadlines: those who are woken by one batch of them
+    /// must not each do the next, or a call would have no bound.
+    fn catch_up(&mut self, now: Instant, connection: &mut Connection) -> Instant {
+        let now = self.advance_clock(now);
         self.deliver_mail(now, connection);
         connection.handle_timeout(now);
         now

@@ -10,9 +10,9 @@ use crate::wire::{Decoder, FromServer, Reply};
 
 /// What an empty outbox keeps, so that a quiet connection is small after a burst and a busy one does not
 /// allocate for each reply.
-const KEPT_BYTES: usize = 256;
+const KEPT_BYTES: usize = 128;
 /// The same, in frames.
-const KEPT_FRAMES: usize = 32;
+const KEPT_FRAMES: usize = 8;
 /// What an outbox grows by when it needs more than it keeps.
 const GROWTH: usize = 4096;
 /// Taken bytes are moved away once there are this many of them, and more than of the others.
@@ -96,10 +96,11 @@ impl Outbox {
     /// Appends a reply; `waited` says that its request had queued.
     pub(super) fn push(&mut self, reply: &Reply<'_>, waited: bool) {
         let before = self.bytes.len();
-        if self.bytes.capacity() == 0 {
+        if self.bytes.capacity() < KEPT_BYTES {
             self.bytes.reserve(KEPT_BYTES);
         } else if self.bytes.capacity() - before < KEPT_BYTES / 2 {
             self.bytes.reserve(GROWTH);
+            self.frames.reserve(MAX_BATCH);
         }
         reply.encode(&mut self.bytes);
         self.frames.push_back(Record::new(self.bytes.len() - before, reply, waited));

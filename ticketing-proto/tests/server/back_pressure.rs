@@ -218,6 +218,30 @@ fn r03_one_call_handles_a_bounded_number_of_timeouts_and_the_rest_is_due_at_once
 }
 
 #[test]
+fn r03_one_call_ends_a_bounded_number_of_leases_and_the_rest_is_due_at_once() {
+    const LOCKS: u64 = 3000;
+    let mut rig = Rig::new();
+    let holder = rig.login();
+    let waiters = [(); 3].map(|()| rig.login());
+    for number in 1..=LOCKS {
+        let key = format!("key-{number}");
+        rig.send(holder, &acquire(0, 5, number, &key));
+        rig.send(waiters[number as usize % 3], &acquire(60, 250, number, &key));
+    }
+    rig.now = rig.now + secs(5);
+    let mut left = LOCKS;
+    while left > 0 {
+        assert!(rig.server.poll_timeout().is_some_and(|next| next <= rig.now));
+        rig.server.handle_timeout(rig.now);
+        rig.pump();
+        let granted = left - rig.server.usage().waiters.used;
+        assert!((1..=1100).contains(&granted), "{granted} grants in one call");
+        left -= granted;
+    }
+    rig.expect_nothing_left();
+}
+
+#[test]
 fn r03_floods_of_one_connection_delay_no_reply_of_another() {
     let mut rig = Rig::new();
     let [keep_alives, requests, waiter] = [(); 3].map(|()| rig.login());

@@ -201,6 +201,15 @@ fn rd_3_only_the_newest_leader_is_owed() {
 }
 
 #[test]
+fn fr_6_the_end_of_a_frame_that_comes_after_its_time_is_not_executed() {
+    let mut peer = open();
+    let bytes = acquire(0, 5, 1, "k");
+    assert_eq!(receive(&mut peer, &bytes[..12]), 0);
+    peer.handle_data(START + secs(5), &bytes[12..], |_, _| panic!("a request"));
+    assert_eq!(transmit(&mut peer), error(Reason::BadRequest));
+}
+
+#[test]
 fn the_first_cause_of_the_end_is_kept() {
     let mut peer = open();
     peer.handle_eof(START);
