@@ -16,3 +16,8 @@ pub use ticketing_proto::key::InvalidKey;
 pub use ticketing_proto::limits::UnsupportedDuration;
 pub use ticketing_proto::time::Instant;
 pub use ticketing_proto::wire::auth::Secret;
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
