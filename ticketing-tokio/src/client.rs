@@ -76,7 +76,7 @@ impl Client {
     /// Whether some connection can carry requests.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.handle.look(Broker::is_ready)
+        self.handle.is_ready()
     }
 
     /// Why the connections are not usable: the latest failure among those that ended without a later success.

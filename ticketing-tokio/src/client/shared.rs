@@ -104,6 +104,10 @@ impl Shared {
         self.section(|state, _| (look(&state.broker), false))
     }
 
+    pub(crate) fn is_ready(&self) -> bool {
+        self.section(|state, _| (!state.is_closed && state.broker.is_ready(), false))
+    }
+
     pub(crate) fn connect_error(&self) -> Option<Arc<str>> {
         self.lock().connect_error.clone()
     }

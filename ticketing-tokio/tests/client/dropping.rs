@@ -1,0 +1,140 @@
+//! Tickets and clients that are dropped wherever they may be.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ticketing_tokio::{AcquireError, AcquireOptions, Client, ReleaseError, Ticket};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::scripted::{Peer, Scripted, soon};
+
+const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1)).wait(Duration::from_secs(20));
+
+async fn granted(client: &Client, peer: &mut Peer, key: &str, token: u64) -> Ticket {
+    let acquiring = client.acquire(key, OPTIONS);
+    peer.grant_next(key, token).await;
+    soon(acquiring).await.expect("it is granted")
+}
+
+fn single_threaded() -> Runtime {
+    Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+thread_local! {
+    static KEPT: RefCell<Option<Ticket>> = const { RefCell::new(None) };
+}
+
+/// C03
+#[tokio::test]
+async fn a_ticket_can_be_dropped_on_any_thread_and_while_it_ends_or_panics() {
+    let scripted = Scripted::bind().await;
+    let (client, mut peer, _silent) = scripted.one(scripted.client()).await;
+
+    let ticket = granted(&client, &mut peer, "plain", 1).await;
+    thread::spawn(move || drop(ticket)).join().expect("no panic");
+    peer.confirm_next("plain", 1).await;
+
+    let ticket = granted(&client, &mut peer, "thread-local", 2).await;
+    thread::spawn(move || KEPT.set(Some(ticket))).join().expect("no panic");
+    peer.confirm_next("thread-local", 2).await;
+
+    let ticket = granted(&client, &mut peer, "unwinding", 3).await;
+    let unwound = catch_unwind(AssertUnwindSafe(move || {
+        let _held = ticket;
+        std::panic::resume_unwind(Box::new("a panic of the application"));
+    }));
+    unwound.expect_err("it panics");
+    peer.confirm_next("unwinding", 3).await;
+
+    let ticket = granted(&client, &mut peer, "aborted", 4).await;
+    let task = tokio::spawn(async move {
+        let _held = ticket;
+        std::future::pending::<()>().await;
+    });
+    task.abort();
+    peer.confirm_next("aborted", 4).await;
+}
+
+/// C03: the client's runtime is gone, so nobody is left to send anything; the tickets are still dropped in peace.
+#[test]
+fn tickets_outlive_their_runtime() {
+    let server = single_threaded();
+    let scripted = server.block_on(Scripted::bind());
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let client = scripted.client();
+    let client = runtime.block_on(async { client.build() }).expect("a good configuration");
+    let mut peer = server.block_on(scripted.accept_greeted());
+    let mut take = |key, token| server.block_on(granted(&client, &mut peer, key, token));
+    let (inside, dropped, released) = (take("inside", 1), take("dropped", 2), take("released", 3));
+    let kept = take("kept", 4);
+    let sent = client.acquire("sent", OPTIONS);
+    server.block_on(peer.next()).expect("it is sent");
+    // Held by a task that ends with the runtime.
+    runtime.spawn(async move {
+        let _held = inside;
+        std::future::pending::<()>().await;
+    });
+    drop(runtime);
+
+    let began = Instant::now();
+    drop(dropped);
+    assert_eq!(server.block_on(released.release()), Err(ReleaseError::Unconfirmed));
+    assert_eq!(server.block_on(sent).expect_err("it may be granted"), AcquireError::Indeterminate);
+    let late = server.block_on(client.acquire("late", OPTIONS));
+    assert_eq!(late.expect_err("there is nobody to send it"), AcquireError::Closed);
+    server.block_on(client.close());
+    assert!(!client.is_ready());
+    assert!(began.elapsed() < Duration::from_secs(1), "nothing waits for what can't come");
+    thread::spawn(move || KEPT.set(Some(kept))).join().expect("no panic");
+    // What can't be sent is counted once its 5 s are over: of the release nobody waits any more either.
+    while client.stats().compensations_expired == 0 {
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", client.stats());
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(client.stats().compensations_expired, 4);
+}
+
+/// C03, C20: everything is on one thread, that ends with a ticket in its hands.
+#[test]
+fn a_thread_may_end_with_its_runtime_and_its_tickets() {
+    let ending = thread::spawn(|| {
+        let runtime = single_threaded();
+        let ticket = runtime.block_on(async {
+            let scripted = Scripted::bind().await;
+            let (client, mut peer, _silent) = scripted.one(scripted.client()).await;
+            granted(&client, &mut peer, "k", 1).await
+        });
+        // Destroyed after tokio's own thread-local state, which was there first.
+        KEPT.set(Some(ticket));
+        drop(runtime);
+    });
+    ending.join().expect("no panic");
+}
+
+/// C20: the server does not answer, so whatever waited for it would wait for seconds.
+#[test]
+fn destructors_wait_for_nothing() {
+    let runtime = single_threaded();
+    runtime.block_on(async {
+        let scripted = Scripted::bind().await;
+        let (client, mut peer, _silent) = scripted.one(scripted.client()).await;
+        let ticket = granted(&client, &mut peer, "k", 1).await;
+        let forgotten = granted(&client, &mut peer, "forgotten", 2).await;
+        let cancelled = client.acquire("cancelled", OPTIONS);
+        let asked = peer.next().await.expect("an acquire");
+        let began = Instant::now();
+        drop(forgotten.release());
+        drop(cancelled);
+        drop(ticket);
+        drop(client);
+        assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
+        // And nothing was lost by that.
+        peer.confirm_next("forgotten", 2).await;
+        peer.confirm_next("k", 1).await;
+        peer.grant(&asked, 3).await;
+        peer.confirm_next("cancelled", 3).await;
+        assert_eq!(peer.next().await, None, "then the client ends");
+    });
+}
