@@ -1,0 +1,264 @@
+//! The guard: a small process that stops the command when its lease ends, also when `ticketing run` is killed or
+//! stopped.
+//!
+//! It is `ticketing` itself, executed again, and is in place before the command starts. It makes the process group
+//! that the command joins and stays its leader. So the group's number stays taken for as long as the guard lives, or
+//! `run` lives and has not reaped it: whoever signals the group can't hit strangers. All signals but KILL and STOP
+//! are blocked in it, so that what the group gets does not end the guard. It holds a pipe from `run`, whose end of
+//! file says that `run` is gone. It sleeps in short naps and goes by the clock that counts suspend too.
+//!
+//! `run` is its counterpart: it sees when the guard is killed or stopped, and then does the guard's work.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::{Pid, getpgrp, getpid, setpgid};
+
+use super::lease::{Act, Ends, Watch};
+use super::program;
+use crate::clock::{from_argument, nap, to_argument};
+
+/// The first argument that makes the program a guard.
+pub(crate) const GUARD: &str = "__guard";
+/// What the guard says when it is in place.
+const READY: u8 = b'+';
+/// What `run` says when the command has ended and the rest of its group is to end.
+const SWEEP: u8 = b's';
+/// How long a guard may take to be in place.
+const START: Duration = Duration::from_secs(5);
+/// How often it looks whether what is left of the group has gone.
+const SWEEP_NAP: Duration = Duration::from_millis(10);
+
+/// The guard ended and nothing was left of the group.
+const SWEPT_CLEAN: u8 = 0;
+/// The guard had to end what was left of the group.
+pub(crate) const SWEPT_OTHERS: u8 = 3;
+
+/// `run`'s handle on its guard.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    /// Never reaped before `run` itself ends: so the group's number stays taken.
+    child: Child,
+    orders: ChildStdin,
+}
+
+impl Guard {
+    /// Starts a guard and waits until it is in place.
+    pub(crate) fn start(ends: Ends) -> io::Result<Self> {
+        let mut child = Command::new(program())
+            .arg0("ticketing")
+            .arg(GUARD)
+            .args([to_argument(ends.term_at), to_argument(ends.kill_at)])
+            .args([ends.grace.as_nanos().to_string(), getpgrp().to_string()])
+            .env_clear()
+            .current_dir("/")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let orders = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let mut guard = Self { child, orders };
+        guard.wait_until_ready()?;
+        Ok(guard)
+    }
+
+    fn wait_until_ready(&mut self) -> io::Result<()> {
+        let stdout = self.child.stdout.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        let mut fds = [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut fds, timeout(START))? == 0 {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the guard did not start in time"));
+        }
+        let mut byte = [0];
+        match stdout.read(&mut byte)? {
+            1 if byte == [READY] => Ok(()),
+            _ => Err(io::Error::other("the guard ended as it started")),
+        }
+    }
+
+    /// The process group that it leads.
+    pub(crate) fn group(&self) -> Pid {
+        pid(&self.child)
+    }
+
+    /// Whether it is there and runs: not ended, not stopped.
+    pub(crate) fn is_well(&self) -> bool {
+        let look = WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        waitid(Id::Pid(self.group()), look) == Ok(WaitStatus::StillAlive)
+    }
+
+    /// Whether it has ended, and then with which exit code, if with any. It is not reaped.
+    pub(crate) fn ended(&self) -> Option<Option<i32>> {
+        let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        match waitid(Id::Pid(self.group()), look) {
+            Ok(WaitStatus::StillAlive) => None,
+            Ok(WaitStatus::Exited(_, code)) => Some(Some(code)),
+            _ => Some(None),
+        }
+    }
+
+    /// Says that the command has ended: the rest of the group is to end too, then the guard ends.
+    pub(crate) fn sweep(&mut self) -> io::Result<()> {
+        self.orders.write_all(&[SWEEP])
+    }
+}
+
+/// A child's number.
+pub(crate) fn pid(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).expect("a pid is a positive i32"))
+}
+
+/// What the program does as a guard. Returns its exit code.
+pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> u8 {
+    // First of all: from here on only KILL and STOP get through.
+    if SigSet::all().thread_block().is_err() {
+        return 1;
+    }
+    let mut number = || arguments.next()?.into_string().ok();
+    let parsed = (|| {
+        let ends = Ends {
+            term_at: from_argument(&number()?)?,
+            kill_at: from_argument(&number()?)?,
+            grace: Duration::from_nanos(number()?.parse().ok()?),
+        };
+        Some((ends, Pid::from_raw(number()?.parse().ok()?)))
+    })();
+    let Some((ends, elsewhere)) = parsed else { return 1 };
+    // `run` has made it a leader; by hand it would signal the shell's group.
+    if getpgrp() != getpid() || io::stdout().write_all(&[READY]).and_then(|()| io::stdout().flush()).is_err()
+    {
+        return 1;
+    }
+    watch(ends, elsewhere)
+}
+
+fn watch(ends: Ends, elsewhere: Pid) -> u8 {
+    let group = getpgrp();
+    let mut watch = Watch::new(ends);
+    let mut orders = Some(io::stdin());
+    let mut sweeping = false;
+    let mut others = false;
+    loop {
+        let now = ticketing_tokio::now();
+        match watch.act(now) {
+            Some(Act::Term) => term(group),
+            Some(Act::Kill) => {
+                // It ends the guard too, unless that has left the group.
+                kill(group);
+                return SWEPT_OTHERS;
+            }
+            None => {}
+        }
+        let mut pause = nap(now, watch.next());
+        if sweeping {
+            if is_empty(group) {
+                return if others { SWEPT_OTHERS } else { SWEPT_CLEAN };
+            }
+            pause = pause.min(SWEEP_NAP);
+        }
+        match next_order(orders.as_ref(), pause) {
+            Order::None => {}
+            Order::Sweep => {
+                // Outside of the group the guard can see when that is empty; its number stays taken all the same,
+                // for it is the guard's own.
+                if setpgid(getpid(), elsewhere).is_err() {
+                    kill(group);
+                    return SWEPT_OTHERS;
+                }
+                sweeping = true;
+                if !is_empty(group) {
+                    others = true;
+                    watch.end_now(ticketing_tokio::now());
+                }
+            }
+            Order::Orphaned => {
+                orders = None;
+                watch.end_now(ticketing_tokio::now());
+            }
+        }
+    }
+}
+
+enum Order {
+    None,
+    Sweep,
+    Orphaned,
+}
+
+fn next_order(orders: Option<&io::Stdin>, pause: Duration) -> Order {
+    let Some(mut orders) = orders else {
+        std::thread::sleep(pause);
+        return Order::None;
+    };
+    let mut fds = [PollFd::new(orders.as_fd(), PollFlags::POLLIN)];
+    if !matches!(poll(&mut fds, timeout(pause)), Ok(1..)) {
+        return Order::None;
+    }
+    let mut byte = [0];
+    match orders.read(&mut byte) {
+        Ok(1) if byte == [SWEEP] => Order::Sweep,
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Order::None,
+        _ => Order::Orphaned,
+    }
+}
+
+/// Asks the group to end. What is stopped goes on, or it could not.
+pub(crate) fn term(group: Pid) {
+    send(group, Signal::SIGTERM);
+    send(group, Signal::SIGCONT);
+}
+
+/// Ends the group.
+pub(crate) fn kill(group: Pid) {
+    send(group, Signal::SIGKILL);
+}
+
+/// Sends a signal to the group. That nobody is left to get it is no error.
+pub(crate) fn send(group: Pid, signal: Signal) {
+    match killpg(group, signal) {
+        Ok(()) | Err(_) => {}
+    }
+}
+
+/// Whether nobody of the group is alive.
+fn is_empty(group: Pid) -> bool {
+    killpg(group, None) == Err(Errno::ESRCH) || has_only_dead(group) == Some(true)
+}
+
+/// Whether all of the group are dead and only wait to be reaped, which an init may take its time for; `None` where
+/// the system does not tell.
+fn has_only_dead(group: Pid) -> Option<bool> {
+    let group = group.to_string();
+    let mut seen = false;
+    for entry in fs::read_dir("/proc").ok()? {
+        // A process that is gone meanwhile cannot be read.
+        let Ok(stat) = entry.and_then(|entry| fs::read_to_string(entry.path().join("stat"))) else {
+            continue;
+        };
+        // pid (name) state parent group …; the name may hold anything.
+        let mut fields = stat.rsplit(')').next()?.split_ascii_whitespace();
+        let (state, of) = (fields.next()?, fields.nth(1)?);
+        if of == group {
+            seen = true;
+            if !matches!(state, "Z" | "X") {
+                return Some(false);
+            }
+        }
+    }
+    seen.then_some(true)
+}
+
+/// At least as long as `span`: a poll that ends early would spin.
+fn timeout(span: Duration) -> PollTimeout {
+    let millis = span.as_nanos().div_ceil(1_000_000);
+    PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX)
+}

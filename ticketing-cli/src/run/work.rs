@@ -1,0 +1,184 @@
+//! The command at work: waits for its end, passes signals on, and stops it when the lease ends and the guard can't.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ExitStatus};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::{Pid, getpgrp};
+use ticketing_tokio::now;
+use tokio::time::sleep;
+
+use super::guard::{self, Guard};
+use super::lease::{Act, Ends, Watch};
+use super::signals::{Came, Signals};
+use super::terminal::Terminal;
+use crate::clock::nap;
+
+/// How long `run` gives a stop of its own to take effect.
+const STOPPING: Duration = Duration::from_millis(50);
+/// How much later than the guard `run` sends what a living guard should have sent.
+const BEHIND_GUARD: Duration = Duration::from_millis(20);
+
+/// How the command ended.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) status: ExitStatus,
+    /// Its end was seen when it had been told to end because of the lease.
+    pub(crate) lease_over: bool,
+    /// It ended by an INT that came from the terminal.
+    pub(crate) interrupted: bool,
+    /// Others of its group were left and were ended.
+    pub(crate) others: bool,
+}
+
+/// A command that runs.
+#[derive(Debug)]
+pub(crate) struct Work {
+    command: Child,
+    guard: Guard,
+    group: Pid,
+    ends: Ends,
+    terminal: Option<Terminal>,
+    /// INT was passed on: then it is not the terminal's.
+    passed_int: bool,
+    /// Nothing of the group is left.
+    finished: bool,
+}
+
+/// Whatever goes wrong in `run`: the lock is not given back while the command works.
+impl Drop for Work {
+    fn drop(&mut self) {
+        if !self.finished {
+            guard::kill(self.group);
+        }
+    }
+}
+
+impl Work {
+    pub(crate) fn new(command: Child, guard: Guard, ends: Ends, terminal: Option<Terminal>) -> Self {
+        let group = guard.group();
+        Self { command, guard, group, ends, terminal, passed_int: false, finished: false }
+    }
+
+    /// Waits until the command and all of its group have ended.
+    pub(crate) async fn finish(mut self, signals: &mut Signals, warn: &impl Fn(&str)) -> io::Result<End> {
+        let (status, lease_over) = self.wait(signals, warn).await?;
+        let interrupted = status.signal() == Some(Signal::SIGINT as i32)
+            && !self.passed_int
+            && self.terminal.as_ref().is_some_and(|terminal| terminal.is_held_by(self.group));
+        self.take_terminal_back();
+        let others = self.sweep(signals).await;
+        self.finished = true;
+        Ok(End { status, lease_over, interrupted, others })
+    }
+
+    async fn wait(&mut self, signals: &mut Signals, warn: &impl Fn(&str)) -> io::Result<(ExitStatus, bool)> {
+        let mut watch = Watch::new(Ends { kill_at: self.ends.kill_at + BEHIND_GUARD, ..self.ends });
+        let mut missed_guard = false;
+        let mut told = false;
+        loop {
+            if let Some(status) = self.command.try_wait()? {
+                return Ok((status, told || now() >= self.ends.term_at));
+            }
+            let guarded = self.guard.is_well();
+            if !guarded && !missed_guard {
+                missed_guard = true;
+                warn("the guard process was killed or stopped; watching the lease without it");
+            }
+            let now = now();
+            match watch.act(now) {
+                Some(Act::Term) => {
+                    told = true;
+                    if !guarded {
+                        guard::term(self.group);
+                    }
+                }
+                Some(Act::Kill) => {
+                    told = true;
+                    guard::kill(self.group);
+                }
+                None => {}
+            }
+            tokio::select! {
+                came = signals.next() => match came {
+                    Came::PassOn(signal) => {
+                        self.passed_int |= signal == Signal::SIGINT;
+                        guard::send(self.group, signal);
+                    }
+                    Came::Child => self.follow_stop().await,
+                },
+                () = sleep(nap(now, watch.next()).max(Duration::from_millis(1))) => {}
+            }
+        }
+    }
+
+    /// Job control: when the terminal stops the command, `run` stops with its own job, so that the shell notices;
+    /// when the shell lets that go on, so does the command.
+    async fn follow_stop(&mut self) {
+        let Some(terminal) = &self.terminal else { return };
+        let Some(signal) = stop_signal(guard::pid(&self.command)) else { return };
+        let wants_terminal = match signal {
+            Signal::SIGTTIN | Signal::SIGTTOU => true,
+            Signal::SIGTSTP => false,
+            // Somebody stopped it by hand, and will let it go on by hand.
+            _ => return,
+        };
+        if !(wants_terminal && terminal.is_held_by(getpgrp())) {
+            if terminal.is_held_by(self.group) {
+                terminal.take();
+            }
+            // The whole job, as the terminal would have done. Where nobody could let it go on (an orphaned process
+            // group), the system ignores this, and the command just goes on.
+            match kill(Pid::from_raw(0), Signal::SIGTSTP) {
+                Ok(()) | Err(_) => sleep(STOPPING).await,
+            }
+        }
+        if terminal.is_held_by(getpgrp()) {
+            terminal.give(self.group);
+        }
+        guard::send(self.group, Signal::SIGCONT);
+    }
+
+    fn take_terminal_back(&self) {
+        if let Some(terminal) = &self.terminal
+            && terminal.is_held_by(self.group)
+        {
+            terminal.take();
+        }
+    }
+
+    /// Ends what is left of the group. Tells whether anything was.
+    async fn sweep(&mut self, signals: &mut Signals) -> bool {
+        if !self.guard.is_well() || self.guard.sweep().is_err() {
+            guard::kill(self.group);
+            return false;
+        }
+        let give_up = self.ends.kill_at.min(now() + self.ends.grace) + BEHIND_GUARD;
+        loop {
+            if let Some(code) = self.guard.ended() {
+                return code == Some(guard::SWEPT_OTHERS.into());
+            }
+            let now = now();
+            if now >= give_up {
+                guard::kill(self.group);
+                return true;
+            }
+            tokio::select! {
+                // Signals have nobody left to go to.
+                _ = signals.next() => {}
+                () = sleep(nap(now, give_up).max(Duration::from_millis(1))) => {}
+            }
+        }
+    }
+}
+
+/// By which signal a child was stopped, if it was since the last look.
+fn stop_signal(child: Pid) -> Option<Signal> {
+    match waitid(Id::Pid(child), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG) {
+        Ok(WaitStatus::Stopped(_, signal)) => Some(signal),
+        _ => None,
+    }
+}

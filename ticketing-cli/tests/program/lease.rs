@@ -1,0 +1,313 @@
+//! The work never outlives the lease, whoever is killed or stopped.
+
+use std::fs;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::support::{Evidence, Running, Server, Wire, alive, eventually, guard_of, send};
+
+/// A command that ignores TERM and leaves a mark every 10 ms for as long as it lives.
+fn stubborn(evidence: &Evidence) -> String {
+    format!("trap '' TERM; while :; do date +%s.%N >> '{}'; sleep 0.01; done", evidence.text("beats"))
+}
+
+/// When the stubborn command was last alive, in seconds since 1970.
+fn last_beat(evidence: &Evidence) -> f64 {
+    let beats = evidence.read("beats");
+    let whole = beats.rfind('\n').map_or("", |end| &beats[..end]);
+    whole.lines().last().expect("it has begun").parse().expect("a time")
+}
+
+fn seconds_since_1970() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64()
+}
+
+/// Starts the command under a lease of so many seconds. Returns when it works, with the bounds of the lease's end
+/// at the server: not before and not after, in seconds since 1970.
+fn start(server: &Server, evidence: &Evidence, lease: u32, more: &[&str]) -> (Running, f64, f64) {
+    let lease_text = lease.to_string();
+    let script = stubborn(evidence);
+    let arguments = [&["--lease", &lease_text], more, &["k", "--", "sh", "-c", &script]].concat();
+    let before = seconds_since_1970();
+    let run = Running::spawn_piped(&mut server.run(&arguments));
+    eventually("a first beat", || evidence.read("beats").contains('\n'));
+    let after = seconds_since_1970();
+    (run, before + f64::from(lease), after + f64::from(lease))
+}
+
+/// Waits for the lock by hand and tells when it came, in seconds since 1970.
+fn wait_for_the_lock(server: &Server) -> f64 {
+    let mut waiter = Wire::connect(&server.address(), b"");
+    waiter.acquire(20, 5, 1, "k");
+    assert_eq!(waiter.acquired("k").0, b'A');
+    seconds_since_1970()
+}
+
+#[test]
+fn term_comes_a_grace_before_the_end_and_then_kill_and_79() {
+    let server = Server::start();
+    let evidence = Evidence::new();
+    let script =
+        format!("trap 'echo term >> \"{}\"' TERM; while :; do sleep 0.01; done", evidence.text("log"));
+    let begun = Instant::now();
+    let mut run = Running::spawn_piped(
+        &mut server.run(&["--lease", "2", "--grace", "1", "k", "--", "sh", "-c", &script]),
+    );
+    evidence.line("log");
+    assert!(
+        (Duration::from_millis(800)..Duration::from_millis(1500)).contains(&begun.elapsed()),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(run.code(), Some(79));
+    assert!(
+        (Duration::from_millis(1800)..Duration::from_millis(2300)).contains(&begun.elapsed()),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(evidence.read("log"), "term\n", "once, although run and guard both watch");
+    assert!(run.stderr().contains("the lease ran out and the command was stopped"));
+}
+
+#[test]
+fn a_command_that_heeds_term_is_79_too_whatever_its_own_code() {
+    let server = Server::start();
+    let script = "trap 'exit 0' TERM; while :; do sleep 0.01; done";
+    let output = server.run_to_end(&["--lease", "1", "--grace", "0.5", "k", "--", "sh", "-c", script]);
+    assert_eq!(output.status.code(), Some(79));
+    // It has given the lock back.
+    assert_eq!(server.run_to_end(&["-n", "k", "--", "true"]).status.code(), Some(0));
+}
+
+#[test]
+fn kill_9_of_run_frees_the_key_when_the_lease_ends() {
+    // Three tries: another process on a busy machine may take the processor for longer than the margin.
+    let latest = (0..3).map(|_| lateness_after_kill_9()).find(|late| *late <= 0.1);
+    assert!(latest.is_some(), "the waiter got the lock later than 100 ms after the lease's end, three times");
+}
+
+/// How much later than the lease's end the waiter got the lock, in seconds.
+fn lateness_after_kill_9() -> f64 {
+    let server = Server::start();
+    let evidence = Evidence::new();
+    let (mut run, earliest, latest) = start(&server, &evidence, 2, &["--grace", "0.5"]);
+    run.signal(Signal::SIGKILL);
+    run.wait();
+    let granted = wait_for_the_lock(&server);
+    assert!(granted >= earliest - 0.002, "not before the lease's end: {granted} < {earliest}");
+    assert!(last_beat(&evidence) < granted, "the command was dead by then");
+    assert!(last_beat(&evidence) < earliest, "the command was dead by the lease's end");
+    granted - latest
+}
+
+#[test]
+fn kill_9_of_run_ends_the_command_without_waiting_for_the_lease() {
+    let server = Server::start();
+    let evidence = Evidence::new();
+    let script = format!(
+        "trap 'echo term > \"{}\"; exit' TERM; echo up > '{}'; while :; do sleep 0.01; done",
+        evidence.text("term"),
+        evidence.text("up")
+    );
+    let mut run = Running::spawn(server.run(&["--lease", "60", "k", "--", "sh", "-c", &script]));
+    evidence.line("up");
+    run.signal(Signal::SIGKILL);
+    run.wait();
+    assert_eq!(evidence.line("term"), "term");
+}
+
+#[test]
+fn kill_9_of_a_waiter_frees_its_place_at_once() {
+    let server = Server::start();
+    let mut holder = Wire::connect(&server.address(), b"");
+    holder.acquire(0, 60, 1, "k");
+    let token = holder.acquired("k").1.expect("held");
+    let mut first = Running::spawn(server.run(&["-w", "60", "k", "--", "true"]));
+    // It is in the queue when a second place in it is refused: by a probe that would be granted before it otherwise.
+    sleep_until_queued(&server);
+    let mut second = Wire::connect(&server.address(), b"");
+    second.acquire(60, 60, 1, "k");
+    first.signal(Signal::SIGKILL);
+    first.wait();
+    let start = Instant::now();
+    // The sentinel: its answer comes when the server has seen the end of the first one's connections, or later.
+    eventually("the first one's connections are gone", || established(&server) == 2);
+    holder.release(token, "k");
+    assert_eq!(holder.released("k"), b'R');
+    assert_eq!(second.acquired("k").0, b'A', "the second one is the next");
+    assert!(start.elapsed() < Duration::from_secs(1));
+}
+
+/// Connections that are established to a server, as `/proc/net/tcp` has them.
+fn established(server: &Server) -> usize {
+    let port = format!(":{:04X}", server.addresses[0].port());
+    let table = fs::read_to_string("/proc/net/tcp").expect("Linux");
+    let is_one = |line: &&str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        fields.get(1).is_some_and(|local| local.ends_with(&port)) && fields.get(3) == Some(&"01")
+    };
+    table.lines().filter(is_one).count()
+}
+
+/// Until the `ticketing run` has its two connections and what it sent has been read.
+fn sleep_until_queued(server: &Server) {
+    eventually("two connections more", || established(server) == 3);
+    let mut probe = Wire::connect(&server.address(), b"");
+    // One more round through the server, behind what came before.
+    probe.acquire(0, 1, 1, "probe");
+    assert_eq!(probe.acquired("probe").0, b'A');
+}
+
+#[test]
+fn a_stopped_run_does_not_keep_the_command_alive() {
+    let server = Server::start();
+    let evidence = Evidence::new();
+    let (mut run, earliest, _) = start(&server, &evidence, 2, &["--grace", "0.2"]);
+    run.signal(Signal::SIGSTOP);
+    let granted = wait_for_the_lock(&server);
+    assert!(granted >= earliest - 0.002);
+    assert!(last_beat(&evidence) < earliest, "the command was dead by the lease's end");
+    run.signal(Signal::SIGCONT);
+    assert_eq!(run.code(), Some(79));
+}
+
+#[test]
+fn a_killed_guard_leaves_run_to_watch() {
+    let server = Server::start();
+    let evidence = Evidence::new();
+    let (mut run, earliest, _) = start(&server, &evidence, 2, &["--grace", "0.2"]);
+    kill(guard_of(&run.0), Signal::SIGKILL).expect("the guard is there");
+    let granted = wait_for_the_lock(&server);
+    assert!(last_beat(&evidence) < earliest.min(granted));
+    assert_eq!(run.code(), Some(79));
+    assert!(run.stderr().contains("watching the lease without it"));
+}
+
+#[test]
+fn a_stopped_guard_leaves_run_to_watch() {
+    let server = Server::start();
+    let evidence = Evidence::new();
+    let (mut run, earliest, _) = start(&server, &evidence, 2, &["--grace", "0.2"]);
+    kill(guard_of(&run.0), Signal::SIGSTOP).expect("the guard is there");
+    assert_eq!(run.code(), Some(79));
+    assert!(last_beat(&evidence) < earliest);
+}
+
+#[test]
+fn what_the_terminal_or_others_send_to_the_group_does_not_end_the_guard() {
+    let server = Server::start();
+    let evidence = Evidence::new();
+    let script =
+        format!("trap '' TERM INT HUP QUIT TSTP USR1; echo up > '{}'; exec sleep 60", evidence.text("up"));
+    let mut run =
+        Running::spawn(server.run(&["--lease", "2", "--grace", "0.2", "k", "--", "sh", "-c", &script]));
+    evidence.line("up");
+    let guard = guard_of(&run.0);
+    let group = Pid::from_raw(-guard.as_raw());
+    for signal in
+        [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGTSTP, Signal::SIGUSR1]
+    {
+        kill(group, signal).expect("the group is there");
+    }
+    run.signal(Signal::SIGKILL);
+    run.wait();
+    eventually("the guard ends the command and itself", || {
+        !alive("__guard").iter().any(|(pid, _)| *pid == guard)
+    });
+}
+
+#[test]
+fn descendants_in_the_group_end_with_the_lease_too() {
+    let server = Server::start();
+    let mark = format!("{}.25", 40_000 + std::process::id());
+    let script = format!("trap '' TERM; sleep {mark} & sleep {mark}");
+    let output = server.run_to_end(&["--lease", "1", "--grace", "0.2", "k", "--", "sh", "-c", &script]);
+    assert_eq!(output.status.code(), Some(79));
+    assert!(alive(&format!("sleep {mark}")).is_empty());
+}
+
+#[test]
+fn a_command_that_is_stopped_is_ended_all_the_same() {
+    let server = Server::start();
+    let evidence = Evidence::new();
+    let script = format!(
+        "trap 'echo term > \"{}\"; exit 1' TERM; echo up > '{}'; kill -STOP $$; while :; do sleep 0.01; done",
+        evidence.text("term"),
+        evidence.text("up")
+    );
+    let output = server.run_to_end(&["--lease", "2", "--grace", "1", "k", "--", "sh", "-c", &script]);
+    assert_eq!(output.status.code(), Some(79));
+    assert_eq!(evidence.line("term"), "term", "it goes on, to heed TERM");
+}
+
+#[test]
+fn a_server_that_slept_longer_than_a_lease_grants_the_waiter_at_once() {
+    let server = Server::start();
+    let mut holder = Wire::connect(&server.address(), b"");
+    holder.acquire(0, 1, 1, "k");
+    let token = holder.acquired("k").1.expect("held");
+    let mut waiter = Wire::connect(&server.address(), b"");
+    waiter.acquire(20, 5, 1, "k");
+    // A sentinel behind it, answered: it waits.
+    waiter.acquire(0, 5, 2, "s");
+    assert_eq!(waiter.acquired("s").0, b'A');
+    server.signal(Signal::SIGSTOP);
+    sleep(Duration::from_secs(2));
+    server.signal(Signal::SIGCONT);
+    let start = Instant::now();
+    let next = waiter.acquired("k").1.expect("granted");
+    assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+    assert!(next > token);
+    holder.release(token, "k");
+    assert_eq!(holder.released("k"), b'N', "the old token is over");
+    waiter.release(next, "k");
+    assert_eq!(waiter.released("k"), b'R');
+}
+
+#[test]
+fn a_run_that_slept_between_grant_and_delivery_does_not_start_the_command() {
+    let server = Server::start();
+    let evidence = Evidence::new();
+    let mut holder = Wire::connect(&server.address(), b"");
+    holder.acquire(0, 60, 1, "k");
+    let token = holder.acquired("k").1.expect("held");
+    let ran = evidence.text("ran");
+    let mut run =
+        Running::spawn(server.run(&["-w", "20", "--lease", "3", "--budget", "2", "k", "--", "touch", &ran]));
+    sleep_until_queued(&server);
+    run.signal(Signal::SIGSTOP);
+    holder.release(token, "k");
+    assert_eq!(holder.released("k"), b'R');
+    sleep(Duration::from_millis(1500));
+    send(&run.0, Signal::SIGCONT);
+    assert_eq!(run.code(), Some(75), "too little of the lease is left");
+    assert!(!evidence.path("ran").exists());
+    // Its token was released, not left to its lease.
+    holder.acquire(1, 5, 2, "k");
+    assert_eq!(holder.acquired("k").0, b'A');
+}
+
+#[test]
+fn nothing_is_left_when_a_run_has_ended() {
+    let server = Server::start();
+    let evidence = Evidence::new();
+    let script = format!("echo up > '{}'; exec sleep 60", evidence.text("up"));
+    let mut run = Running::spawn(server.run(&["k", "--", "sh", "-c", &script]));
+    evidence.line("up");
+    let guard = guard_of(&run.0);
+    run.signal(Signal::SIGTERM);
+    assert_eq!(run.code(), Some(143));
+    assert!(!alive("__guard").iter().any(|(pid, _)| *pid == guard));
+}
+
+#[test]
+fn the_helping_roles_do_nothing_when_called_by_hand() {
+    for role in ["__guard", "__start"] {
+        let status = Command::new(env!("CARGO_BIN_EXE_ticketing")).arg(role).status().expect("it starts");
+        assert!(!status.success(), "{role}");
+    }
+}

@@ -1,0 +1,9 @@
+//! The program as its users meet it: the real binary, real processes, real sockets on free ports.
+
+mod lease;
+mod ping;
+mod run;
+mod secrets;
+mod serve;
+mod support;
+mod tokens;
