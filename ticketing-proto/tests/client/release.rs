@@ -97,6 +97,22 @@ fn releases_of_one_token_are_one_request() {
     assert_eq!(rig.broker.stats().compensations_expired, 0);
 }
 
+/// CR-1: who joins a release that is under way has 5 s of its own.
+#[test]
+fn a_release_that_joins_another_has_its_own_5_s() {
+    let (mut rig, first) = Rig::ready();
+    let grant = granted(&mut rig, first, "k", 7);
+    let early = rig.release(&grant);
+    rig.pass(secs(3));
+    let late = rig.release(&grant);
+    rig.pass(secs(2));
+    assert_eq!(rig.claim_release(early), Some(Err(ReleaseError::Unconfirmed)));
+    assert_eq!(rig.claim_release(late), None);
+    rig.pass(millis(2900));
+    rig.reply(first, released(7, "k"));
+    assert_eq!(rig.claim_release(late), Some(Ok(Released::Released)));
+}
+
 /// CR-4
 #[test]
 fn releases_pass_before_acquires() {
