@@ -1,19 +1,14 @@
 //! The client: its handle, and how one is made.
 
-mod clock;
 mod connect;
 mod driver;
-mod shared;
-mod ticket;
 
 use std::fmt;
-use std::future::poll_fn;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
+use ticketing_host::client::{Handle, ended, ready};
 use ticketing_proto::client::{
     AcquireOptions, Broker, BrokerConfig, ConfigError, DEFAULT_MAX_IN_FLIGHT, Failure, Stats,
 };
@@ -21,10 +16,9 @@ use ticketing_proto::wire::auth::Secret;
 
 use connect::{Resolver, system_resolver};
 use driver::Driver;
-use shared::{Handle, Shared, Wait};
 
-pub use clock::now;
-pub use ticket::{Acquiring, Releasing, Ticket};
+pub use ticketing_host::client::{Acquiring, ClientClosed, Releasing, Ticket};
+pub use ticketing_host::clock::now;
 
 /// A client of a Ticketing service: cheap to clone, and all clones are one client, with the same connections.
 ///
@@ -69,8 +63,7 @@ impl Client {
     /// # Errors
     /// When the client was closed, or its runtime is gone.
     pub async fn wait_ready(&self) -> Result<(), ClientClosed> {
-        let is_ready = watch(Arc::clone(&self.handle), Wait::Ready, Shared::poll_ready).await;
-        if is_ready { Ok(()) } else { Err(ClientClosed) }
+        ready(Arc::clone(&self.handle)).await
     }
 
     /// Whether some connection can carry requests.
@@ -103,7 +96,7 @@ impl Client {
     /// dropping it stops nothing.
     pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
         self.handle.close();
-        watch(Arc::clone(&self.handle), Wait::End, Shared::poll_end)
+        ended(Arc::clone(&self.handle))
     }
 }
 
@@ -112,28 +105,6 @@ impl fmt::Debug for Client {
         f.debug_struct("Client").field("is_ready", &self.is_ready()).finish_non_exhaustive()
     }
 }
-
-/// Polls until it is ready; forgets the waker when it is dropped.
-async fn watch<R>(
-    handle: Arc<Handle>,
-    wait: fn(u64) -> Wait,
-    poll: fn(&Shared, &Context<'_>, u64) -> Poll<R>,
-) -> R {
-    struct Watch(Arc<Handle>, Wait);
-    impl Drop for Watch {
-        fn drop(&mut self) {
-            self.0.leave(self.1);
-        }
-    }
-    let number = handle.number();
-    let watch = Watch(handle, wait(number));
-    poll_fn(|cx| poll(&watch.0, cx, number)).await
-}
-
-/// The client was closed, or the runtime that it was built in is gone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the client is closed")]
-pub struct ClientClosed;
 
 /// What a [`Client`] is made with.
 #[must_use = "a builder does nothing until it builds"]
@@ -199,14 +170,12 @@ impl ClientBuilder {
     /// # Panics
     /// Outside of a tokio runtime, or in one without its I/O or time enabled.
     pub fn build(self) -> Result<Client, ConfigError> {
-        // Differs from client to client, also on one host (`CC-3`).
-        let jitter_seed = RandomState::new().hash_one(());
         let config = BrokerConfig {
             secret: self.secret,
             max_in_flight: self.max_in_flight,
-            ..BrokerConfig::new(self.addresses.iter().cloned(), jitter_seed)
+            ..BrokerConfig::new(self.addresses.iter().cloned(), 0)
         };
-        let shared = Arc::new(Shared::new(Broker::new(now(), config)?));
+        let shared = ticketing_host::client::start(config)?;
         let resolver = self.resolver.unwrap_or_else(system_resolver);
         tokio::spawn(Driver::new(Arc::clone(&shared), self.addresses, resolver).run());
         Ok(Client { handle: Arc::new(Handle::new(shared)) })

@@ -3,7 +3,6 @@
 
 mod client;
 mod server;
-mod socket;
 
 pub use client::{Acquiring, Client, ClientBuilder, ClientClosed, Releasing, Ticket, now};
 pub use server::{Server, ServerConfig, ShutdownHandle, fresh_tokens};

@@ -1,7 +1,6 @@
 //! The server: sockets and a clock around the core's [`Hub`].
 
 mod listen;
-mod log;
 mod peer;
 mod shared;
 mod upkeep;
@@ -10,76 +9,16 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use ticketing_proto::id::Token;
-use ticketing_proto::limits::Limits;
-use ticketing_proto::lock::TokenRange;
+use ticketing_host::server::Reserve;
 use ticketing_proto::server::Hub;
-use ticketing_proto::wire::auth::Secret;
 use tokio::net::{TcpListener, ToSocketAddrs, lookup_host};
 use tokio::task::JoinSet;
 use tracing::info;
 
 use shared::{Clock, Shared};
-use upkeep::Reserve;
 
-/// What a server starts with.
-#[non_exhaustive]
-pub struct ServerConfig {
-    /// What clients must know. The empty secret lets everybody in (`AU-5`).
-    pub secret: Secret,
-    /// What is admitted.
-    pub limits: Limits,
-    tokens: TokenRange,
-    reserve: Option<Reserve>,
-}
-
-impl ServerConfig {
-    /// With fewer tokens left than this, more are [reserved](Self::with_reserve). A server may grant a million in
-    /// a second, so a block should be some times as many.
-    pub const LOW_TOKENS: u64 = 1 << 18;
-
-    /// A server with the default limits that grants `tokens`, see [`fresh_tokens`].
-    #[must_use]
-    pub fn new(secret: Secret, tokens: TokenRange) -> Self {
-        Self { secret, limits: Limits::default(), tokens, reserve: None }
-    }
-
-    /// Gets more tokens from `reserve` when few are left.
-    ///
-    /// It reserves, durably, a block of tokens right above the last one that it gave, and gives the last one of
-    /// the block (`FI-8`). It may block: it is called where blocking is allowed, one call at a time, first when
-    /// the server starts if the tokens of the start are few. While it fails, the server says so in a log event
-    /// and calls it again each second; it grants the tokens that are left, and then fails closed (`FI-6`).
-    #[must_use]
-    pub fn with_reserve(mut self, reserve: impl FnMut() -> io::Result<Token> + Send + 'static) -> Self {
-        self.reserve = Some(Box::new(reserve));
-        self
-    }
-}
-
-impl fmt::Debug for ServerConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerConfig")
-            .field("secret", &self.secret)
-            .field("limits", &self.limits)
-            .field("tokens", &self.tokens)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The tokens of a server that does not know what an earlier life of it granted: from a point made of the time and
-/// randomness (`FI-8`), practically never the same token twice, and no promise of order (`FI-7`).
-///
-/// # Errors
-/// If the host's clock shows a time before 1970, or the system has no randomness.
-pub fn fresh_tokens() -> io::Result<TokenRange> {
-    let since_1970 = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_err(|_| io::Error::other("the host's clock shows a time before 1970"))?;
-    Ok(TokenRange::fresh(since_1970, getrandom::u64()?))
-}
+pub use ticketing_host::server::{ServerConfig, fresh_tokens};
 
 /// A lock server, bound to its addresses.
 ///
@@ -103,14 +42,11 @@ impl Server {
     /// If there is no address, if one of them can't be listened on, if a limit is 0, or if the system has no
     /// randomness.
     pub async fn bind(addresses: impl ToSocketAddrs, config: ServerConfig) -> io::Result<Self> {
-        let ServerConfig { secret, limits, tokens, reserve } = config;
+        let (config, reserve) = config.into_parts()?;
         let clock = Clock::new();
-        let hash_seed = [getrandom::u64()?, getrandom::u64()?];
-        let config = ticketing_proto::server::ServerConfig { secret, limits, tokens, hash_seed };
         let hub = Hub::new(clock.now(), config)
             .map_err(|zero| io::Error::new(io::ErrorKind::InvalidInput, zero))?;
-        let listeners =
-            lookup_host(addresses).await?.map(listen::listen).collect::<io::Result<Vec<TcpListener>>>()?;
+        let listeners = lookup_host(addresses).await?.map(listen::listen).collect::<io::Result<Vec<_>>>()?;
         if listeners.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no address to listen on"));
         }

@@ -1,23 +1,15 @@
 //! From an address to a connected socket.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
+use ticketing_host::names::{CONNECT_TIMEOUT, MAX_LOOKUPS, look_up, put_in_turn};
+use ticketing_host::socket;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
-
-use crate::socket;
-
-/// What one resolved address has to connect (`CC-4`).
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How many of them fit into the time that one connection has (`CC-4`).
-const ADDRESSES_PER_TRY: usize = 3;
-/// Lookups of one client that may be under way at once.
-const MAX_LOOKUPS: usize = 2;
 
 /// The addresses of a name, under way.
 pub(crate) type Lookup = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
@@ -46,21 +38,11 @@ pub(crate) fn system_resolver() -> Resolver {
     })
 }
 
-/// The addresses of `host:port`, where the host may be an IPv6 literal with a scope, in brackets.
-fn look_up(address: &str) -> io::Result<Vec<SocketAddr>> {
-    let (host, port) = address.rsplit_once(':').ok_or(io::ErrorKind::InvalidInput)?;
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let port = port.parse().map_err(io::Error::other)?;
-    Ok((host, port).to_socket_addrs()?.collect())
-}
-
 /// Connects to the first address that can be reached. After `failures` in a row it begins with others than the
-/// last time: the time that one connection has is too short for many dead addresses.
+/// last time.
 pub(crate) async fn connect(lookup: Lookup, failures: usize) -> io::Result<TcpStream> {
     let mut addresses = lookup.await?;
-    let count = addresses.len().max(1);
-    let start = (failures % count) * ADDRESSES_PER_TRY % count;
-    addresses.rotate_left(start);
+    put_in_turn(&mut addresses, failures);
     let mut error = io::Error::new(io::ErrorKind::NotFound, "the name has no addresses");
     for address in addresses {
         match timeout(CONNECT_TIMEOUT, connect_to(address)).await {

@@ -12,6 +12,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use socket2::SockRef;
+use ticketing_host::client::Shared;
+use ticketing_host::clock;
 use ticketing_proto::client::{Broker, Event, Failure};
 use ticketing_proto::id::ConnectionId;
 use ticketing_proto::time::Instant;
@@ -19,9 +21,7 @@ use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-use super::clock;
 use super::connect::{Resolver, connect};
-use super::shared::Shared;
 
 const READ_BUFFER: usize = 4096;
 /// Reads of one connection, each followed by the others' turns and the timers.

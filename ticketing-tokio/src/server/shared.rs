@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use ticketing_host::server::Log;
 use ticketing_proto::id::{ConnectionId, Token};
 use ticketing_proto::server::{Connection, Hub};
 use ticketing_proto::time::Instant;
 use tokio::sync::Notify;
-
-use super::log::Log;
 
 /// The clock that the core is told: monotonic, and the same as the runtime's timers (`OP-11`).
 #[derive(Clone, Copy, Debug)]

@@ -4,15 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ticketing_proto::id::Token;
+use ticketing_host::server::Reserve;
 use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::{sleep, timeout_at};
 use tracing::error;
 
 use super::shared::Shared;
-
-/// Where more tokens come from.
-pub(super) type Reserve = Box<dyn FnMut() -> io::Result<Token> + Send>;
 
 /// Before tokens are asked for again where there were none.
 const RESERVE_PAUSE: Duration = Duration::from_secs(1);

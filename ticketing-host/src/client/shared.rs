@@ -1,4 +1,4 @@
-//! What a client's handles and its driver share: the broker, and who waits for what. No runtime is known here.
+//! The broker behind its lock, and who waits for what.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -12,12 +12,12 @@ use ticketing_proto::client::{
 };
 use ticketing_proto::time::Instant;
 
-use super::clock;
+use crate::clock;
 
 /// The broker behind its lock. Each use is a short section without system calls, waiting or foreign code, so that
 /// a ticket can be dropped anywhere.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub struct Shared {
     state: Mutex<State>,
     /// The driver has something to look at. Outside of the lock, as most who set it find it set.
     is_called: AtomicBool,
@@ -46,10 +46,14 @@ enum Driver {
 
 /// What a future waits for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Wait {
+pub(super) enum Wait {
+    /// The outcome of an acquire.
     Acquire(AcquireId),
+    /// The outcome of a release.
     Release(ReleaseId),
+    /// A usable connection. The number is one of [`Shared::number`].
     Ready(u64),
+    /// The end of the driver. The number is one of [`Shared::number`].
     End(u64),
 }
 
@@ -58,7 +62,7 @@ impl Wait {
 }
 
 impl Shared {
-    pub(crate) fn new(broker: Broker) -> Self {
+    pub(super) fn new(broker: Broker) -> Self {
         let state = State {
             broker,
             waiting: BTreeMap::new(),
@@ -95,32 +99,36 @@ impl Shared {
     }
 
     /// What the application wants of the broker.
-    pub(crate) fn call<R>(&self, call: impl FnOnce(&mut Broker, Instant) -> R) -> R {
+    pub fn call<R>(&self, call: impl FnOnce(&mut Broker, Instant) -> R) -> R {
         self.section(|state, now| (call(&mut state.broker, now), true))
     }
 
     /// What the application wants to know of it.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&Broker) -> R) -> R {
+    pub fn look<R>(&self, look: impl FnOnce(&Broker) -> R) -> R {
         self.section(|state, _| (look(&state.broker), false))
     }
 
-    pub(crate) fn is_ready(&self) -> bool {
+    /// Whether some connection can carry requests, and the client is not closed.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
         self.section(|state, _| (!state.is_closed && state.broker.is_ready(), false))
     }
 
-    pub(crate) fn connect_error(&self) -> Option<Arc<str>> {
+    /// What the system said when a connection could not be made; `None` once one could.
+    #[must_use]
+    pub fn connect_error(&self) -> Option<Arc<str>> {
         self.lock().connect_error.clone()
     }
 
-    /// A number that no other wait has.
-    pub(crate) fn number(&self) -> u64 {
+    /// A number that no other [`Wait`] has.
+    pub(super) fn number(&self) -> u64 {
         let mut state = self.lock();
         state.next_number += 1;
         state.next_number
     }
 
     /// The caller's gate (`CA-7`): the outcome is judged when its caller comes for it.
-    pub(crate) fn poll_acquire(&self, cx: &Context<'_>, id: AcquireId) -> Poll<Result<Grant, AcquireError>> {
+    pub(super) fn poll_acquire(&self, cx: &Context<'_>, id: AcquireId) -> Poll<Result<Grant, AcquireError>> {
         self.poll(cx, Wait::Acquire(id), |state, now| {
             let outcome = state.broker.claim(now, id);
             // A grant that is refused at the gate is to be released.
@@ -130,7 +138,8 @@ impl Shared {
         })
     }
 
-    pub(crate) fn poll_release(
+    /// The outcome of a release.
+    pub(super) fn poll_release(
         &self,
         cx: &Context<'_>,
         id: ReleaseId,
@@ -146,16 +155,16 @@ impl Shared {
         })
     }
 
-    /// Whether requests can be carried; `Some(false)` for never again.
-    pub(crate) fn poll_ready(&self, cx: &Context<'_>, number: u64) -> Poll<bool> {
+    /// Ready when requests can be carried; with `false` when they never will be again.
+    pub(super) fn poll_ready(&self, cx: &Context<'_>, number: u64) -> Poll<bool> {
         self.poll(cx, Wait::Ready(number), |state, _| match state.is_closed {
             true => (Some(false), false),
             false => (state.broker.is_ready().then_some(true), false),
         })
     }
 
-    /// Whether the driver is gone, and its sockets with it.
-    pub(crate) fn poll_end(&self, cx: &Context<'_>, number: u64) -> Poll<()> {
+    /// Ready when the driver is gone, and its sockets with it.
+    pub(super) fn poll_end(&self, cx: &Context<'_>, number: u64) -> Poll<()> {
         self.poll(cx, Wait::End(number), |state, _| (state.is_alone().then_some(()), false))
     }
 
@@ -178,7 +187,7 @@ impl Shared {
     }
 
     /// Nobody waits any more.
-    pub(crate) fn leave(&self, wait: Wait) {
+    pub(super) fn leave(&self, wait: Wait) {
         let _old = self.section(|state, now| {
             match wait {
                 Wait::Acquire(id) => state.broker.cancel(now, id),
@@ -190,19 +199,15 @@ impl Shared {
     }
 
     /// Begins the end (`CC-6`).
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.section(|state, now| {
             state.close(now);
             ((), true)
         });
     }
 
-    /// What the driver has for the broker; its errands are appended to `errands`.
-    pub(crate) fn drive<R>(
-        &self,
-        errands: &mut Vec<Event>,
-        drive: impl FnOnce(&mut Broker, Instant) -> R,
-    ) -> R {
+    /// What the driver has for the broker; what only the driver can do is appended to `errands`.
+    pub fn drive<R>(&self, errands: &mut Vec<Event>, drive: impl FnOnce(&mut Broker, Instant) -> R) -> R {
         let mut state = self.lock();
         let now = clock::now();
         let result = drive(&mut state.broker, now);
@@ -213,28 +218,31 @@ impl Shared {
         result
     }
 
-    /// Whether the driver was called since it last asked.
-    pub(crate) fn take_call(&self) -> bool {
+    /// For the driver: whether it was called since it last asked.
+    #[must_use]
+    pub fn take_call(&self) -> bool {
         self.is_called.swap(false, Ordering::AcqRel)
     }
 
-    /// The driver has not done all that there is.
-    pub(crate) fn call_again(&self) {
+    /// For the driver: it has not done all that there is.
+    pub fn call_again(&self) {
         self.is_called.store(true, Ordering::Release);
     }
 
-    /// Who is woken by calls from now on.
-    pub(crate) fn register_driver(&self, waker: Waker) {
+    /// For the driver: who is woken by calls from now on.
+    pub fn register_driver(&self, waker: Waker) {
         let old = mem::replace(&mut self.lock().driver, Driver::Running(waker));
         drop(old);
     }
 
-    pub(crate) fn note_connect_error(&self, error: Option<Arc<str>>) {
+    /// For the driver: what the system said when a connection could not be made, or that one was.
+    pub fn note_connect_error(&self, error: Option<Arc<str>>) {
         self.lock().connect_error = error;
     }
 
-    /// The driver is gone, and with it all that could be sent or received.
-    pub(crate) fn abandon(&self) {
+    /// The driver is gone, and with it all that could be sent or received. To be called however it ends: nobody
+    /// is to wait for it then.
+    pub fn abandon(&self) {
         let (_driver, waiting) = self.section(|state, now| {
             state.close(now);
             let driver = mem::replace(&mut state.driver, Driver::Gone);
@@ -282,10 +290,12 @@ impl State {
 
 /// What keeps a client going: when the last one is dropped, the client is closed.
 #[derive(Debug)]
-pub(crate) struct Handle(Arc<Shared>);
+pub struct Handle(Arc<Shared>);
 
 impl Handle {
-    pub(crate) const fn new(shared: Arc<Shared>) -> Self {
+    /// The first handle.
+    #[must_use]
+    pub const fn new(shared: Arc<Shared>) -> Self {
         Self(shared)
     }
 }

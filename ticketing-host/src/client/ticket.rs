@@ -1,4 +1,4 @@
-//! A lock that is held, and the futures that end in one or give one back. No runtime is known here.
+//! A lock that is held, and the futures that end in one or give one back.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,8 +12,8 @@ use ticketing_proto::client::{
 use ticketing_proto::id::Token;
 use ticketing_proto::time::Instant;
 
-use super::clock;
 use super::shared::{Handle, Wait};
+use crate::clock;
 
 /// A lock that is held, at least until [`valid_until`](Self::valid_until).
 ///
@@ -41,11 +41,11 @@ impl Ticket {
         self.grant.token
     }
 
-    /// Until when the client can vouch for the hold (`CD-3`), by the clock that [`now`](crate::now) shows.
+    /// Until when the client can vouch for the hold (`CD-3`), by the clock that [`now`](clock::now) shows.
     ///
     /// It is counted from just before the request was sent, less 0.1 % of the lease. It is exact for as long as
     /// the server's clock is not faster than this host's by more than 1000 ppm. Where that clock is one of the
-    /// whole host (see [`now`](crate::now)), other processes of the host may be told this instant.
+    /// whole host (see [`now`](clock::now)), other processes of the host may be told this instant.
     #[must_use]
     pub const fn valid_until(&self) -> Instant {
         self.grant.valid_until
@@ -98,7 +98,7 @@ impl fmt::Debug for Ticket {
     }
 }
 
-/// An acquire under way: what [`Client::acquire`](crate::Client::acquire) gives. Dropping it cancels (`CA-11`): a grant that comes
+/// An acquire under way: what `Client::acquire` gives. Dropping it cancels (`CA-11`): a grant that comes
 /// all the same is released at once.
 #[must_use = "an acquire is cancelled when its future is dropped"]
 pub struct Acquiring {
@@ -114,7 +114,8 @@ enum State {
 }
 
 impl Acquiring {
-    pub(crate) fn begin(handle: &Arc<Handle>, key: &str, options: AcquireOptions, may_wait: bool) -> Self {
+    /// For adapters: begins an acquire. One that may not wait for a place in flight (`CC-5`) is refused instead.
+    pub fn begin(handle: &Arc<Handle>, key: &str, options: AcquireOptions, may_wait: bool) -> Self {
         let begun = handle.call(|broker, now| match may_wait {
             true => broker.acquire(now, key, options),
             false => broker.try_acquire(now, key, options),

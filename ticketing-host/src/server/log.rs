@@ -14,7 +14,7 @@ const EVENTS_PER_SECOND: u32 = 10;
 
 /// The events of a server that peers cause. No key and no secret is part of any of them.
 #[derive(Debug, Default)]
-pub(super) struct Log {
+pub struct Log {
     accept_failed: Limiter,
     refused: Limiter,
     faults: Limiter,
@@ -22,33 +22,35 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn new() -> Self {
+    /// With nothing told yet.
+    #[must_use]
+    pub fn new() -> Self {
         Self::default()
     }
 
     /// A connection could not be accepted.
-    pub(super) fn accept_failed(&self, error: &io::Error) {
+    pub fn accept_failed(&self, error: &io::Error) {
         if let Some(suppressed) = self.accept_failed.admit(Instant::now()) {
             warn!(%error, suppressed, "cannot accept connections");
         }
     }
 
     /// A connection was closed right after accept.
-    pub(super) fn refused(&self, peer: SocketAddr, reason: Refused) {
+    pub fn refused(&self, peer: SocketAddr, reason: Refused) {
         if let Some(suppressed) = self.refused.admit(Instant::now()) {
             warn!(%peer, %reason, suppressed, "connection refused");
         }
     }
 
     /// A connection could not be set up.
-    pub(super) fn not_set_up(&self, peer: SocketAddr, error: &io::Error) {
+    pub fn not_set_up(&self, peer: SocketAddr, error: &io::Error) {
         if let Some(suppressed) = self.faults.admit(Instant::now()) {
             warn!(%peer, %error, suppressed, "connection not set up");
         }
     }
 
     /// A connection has ended. An `error` is the transport's.
-    pub(super) fn ended(&self, peer: SocketAddr, reason: Option<CloseReason>, error: Option<&io::Error>) {
+    pub fn ended(&self, peer: SocketAddr, reason: Option<CloseReason>, error: Option<&io::Error>) {
         let reason = reason.unwrap_or(CloseReason::Disconnected);
         let (limiter, weight) = match reason {
             CloseReason::AuthFailed => (&self.faults, tracing::Level::WARN),

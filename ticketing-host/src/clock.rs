@@ -7,7 +7,7 @@ use ticketing_proto::time::Instant;
 /// On Linux and Android it is `CLOCK_BOOTTIME`, on Apple's systems `CLOCK_MONOTONIC`: both are the same for all
 /// processes of a host and can't be set. Elsewhere it is [`std::time::Instant`], whose origin is of this process
 /// alone, and which may stand still while the host sleeps: there a ticket that was held over a sleep may be over
-/// although its [`remaining`](crate::Ticket::remaining) says otherwise.
+/// although its [`remaining`](crate::client::Ticket::remaining) says otherwise.
 #[must_use]
 pub fn now() -> Instant {
     system::now()

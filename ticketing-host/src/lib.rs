@@ -1,0 +1,12 @@
+//! What the adapters of Ticketing need of the operating system, and no runtime knows.
+//!
+//! An adapter brings sockets and somebody who waits for them. The rest is the same under each runtime and is here:
+//! what both ends ask of their sockets ([`socket`]), the addresses of [`names`], the client's [`clock`], the
+//! handle of a [`client`] and its tickets, what a [`server`] starts with and what it tells of its peers.
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod clock;
+pub mod names;
+pub mod server;
+pub mod socket;

@@ -1,0 +1,65 @@
+//! What both ends ask of their sockets.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_PROBES: u32 = 3;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(90);
+
+/// How many connections may wait for their accept, as far as the system allows: a burst is not to be told to
+/// come again a second later.
+const BACKLOG: i32 = 4096;
+/// How many connections are accepted in a row before others have their turn.
+pub const ACCEPTS_PER_TURN: usize = 64;
+/// Before accept is tried again when the system has no descriptors or no memory left.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// `TR-1`, `TR-11`: small frames go out at once, and dead peers are found.
+///
+/// # Errors
+/// The system's.
+pub fn configure<'a>(stream: impl Into<SockRef<'a>>) -> io::Result<()> {
+    let socket = stream.into();
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_keepalive(
+        &TcpKeepalive::new()
+            .with_time(KEEPALIVE_IDLE)
+            .with_interval(KEEPALIVE_INTERVAL)
+            .with_retries(KEEPALIVE_PROBES),
+    )?;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
+    Ok(())
+}
+
+/// A socket that listens on `address` and does not block.
+///
+/// An IPv6 address takes IPv6 connections only. On Unix a port with nothing but old connections is free
+/// (`SO_REUSEADDR`); nowhere do two servers share one.
+///
+/// # Errors
+/// The system's, with the address.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let listen = || {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        // On Windows the same option would let two servers share the port.
+        #[cfg(unix)]
+        socket.set_reuse_address(true)?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(socket.into())
+    };
+    listen().map_err(|error: io::Error| {
+        io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+    })
+}
