@@ -25,8 +25,9 @@ pub(crate) enum Command {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes of all subcommands: 64 for a wrong command line, environment or configuration, 70 for an error
-that should not be. The help of each subcommand has the others.";
+Exit codes of all subcommands: 64 for a wrong command line, environment or
+configuration, 70 for an error that should not be. The help of each subcommand
+has the others.";
 
 /// Serve locks.
 ///
@@ -53,41 +54,39 @@ pub(crate) struct ServeArgs {
 }
 
 const SERVE_EXIT_CODES: &str = "\
+The token is never an argument. It is in the file of --token-file or
+TICKETING_TOKEN_FILE, or in the variable TICKETING_TOKEN itself. One line end
+(LF or CR LF) at the end of the file is not part of it; of the variable every
+byte counts. It has 16 bytes or more. Without a token a server listens on
+loopback only, unless --allow-no-token says otherwise: it then serves everybody
+who can reach it.
+
 Exit codes:
-  0      it was asked to end, and has
+  0      it was told to end, and has
   64     wrong options, configuration or token
   70     an error that should not be
-  71     the system refused: an address is in use, the state directory is locked or cannot be written
-  128+n  it was ended by signal n a second time
-
-The token is never an argument. It is in the file of --token-file or TICKETING_TOKEN_FILE, or in the variable
-TICKETING_TOKEN itself. One line end (LF or CR LF) at the end of the file is not part of it; of the variable every
-byte counts. It has 16 bytes or more. Without a token a server listens on loopback only, unless --allow-no-token
-says otherwise: it then serves everybody who can reach it.";
+  71     the system refused: an address is in use, the state directory is
+         locked or cannot be written
+  128+n  it was ended at once, by a second signal n";
 
 /// Run a command while holding a lock.
 ///
 /// Acquires the lock KEY, runs COMMAND, releases the lock, and exits with the command's code. No shell is put in
-/// between. The command runs in a process group of its own, in the foreground of the terminal if there is one;
-/// TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to that group.
+/// between. The command runs in a process group of its own, in the foreground of the terminal if there is one
+/// (where stdout goes into a pipe, as to a pager, once it asks for the terminal); TERM, INT, HUP, QUIT, USR1 and USR2
+/// are passed on to that group.
 ///
 /// The lock is held for one lease, of 250 s at most, and THERE IS NO RENEWAL: work that may need longer than a lease
 /// does not fit. Before the lease ends (--grace before) the command's process group gets TERM, at the end KILL. A
 /// small guard process sees to that even when `ticketing run` itself is killed or stopped; when `ticketing run` is
-/// killed, the group gets TERM at once and KILL after the grace. When the command ends, what is left of its process
-/// group is ended too (TERM, then KILL after the grace), and only then the lock is released. Descendants that leave
-/// the process group (setsid, daemons, an interactive shell's jobs) escape all this: don't start such under a lock.
+/// killed, the group gets TERM at once and KILL after the grace. (Only if both are killed in one moment, nobody is
+/// left to see to it.)
 ///
-/// The command sees three variables:
-///   TICKETING_KEY          the key
-///   TICKETING_FENCE        the fencing token: it rises with every grant. Hand it to what the lock protects, and let
-///                          that refuse a token lower than one it has seen; only this makes a late write harmless.
-///   TICKETING_VALID_UNTIL  seconds since 1970, rounded down, when the lease ends. It is reckoned once, with the
-///                          host's wall clock: good for planning the work, worth nothing once that clock is set
-///                          or the host has slept, and no proof of anything to others.
-/// TICKETING_TOKEN and TICKETING_TOKEN_FILE are taken out of its environment.
+/// When the command ends, what is left of its process group is ended too (TERM, then KILL after the grace), and only
+/// then the lock is released. Descendants that leave the process group (by setsid, as daemons, as jobs of an
+/// interactive shell) escape all this: don't start such under a lock.
 #[derive(Args, Debug)]
-#[command(after_help = RUN_EXIT_CODES, verbatim_doc_comment)]
+#[command(after_help = RUN_EXIT_CODES)]
 pub(crate) struct RunArgs {
     /// The name of the lock: 1 to 128 bytes of UTF-8, without spaces and line ends
     #[arg(value_name = "KEY")]
@@ -106,8 +105,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SECS", value_parser = seconds)]
     pub(crate) lease: Option<Duration>,
 
-    /// What the command needs of the lease at least, clean-up included; with less left, it is not started (75)
-    /// [default: 10, or half of --lease if that is less]
+    /// What the command needs of the lease at least, the grace included; with less left, it is not started (75)
+    /// [default: 10, or half of --lease if that is less; in any case the grace]
     #[arg(long, value_name = "SECS", value_parser = seconds)]
     pub(crate) budget: Option<Duration>,
 
@@ -132,16 +131,31 @@ pub(crate) struct RunArgs {
 }
 
 const RUN_EXIT_CODES: &str = "\
+The command sees three variables; TICKETING_TOKEN and TICKETING_TOKEN_FILE are
+taken out of its environment:
+  TICKETING_KEY          the key
+  TICKETING_FENCE        the fencing token, which rises with every grant. Hand
+                         it to what the lock protects, and let that refuse a
+                         token lower than one it has seen: only this makes
+                         writes harmless that come too late
+  TICKETING_VALID_UNTIL  when the lease ends, in seconds since 1970, rounded
+                         down. It is reckoned once, with the host's wall clock:
+                         good for planning the work, worth nothing once that
+                         clock is set or the host has slept, proof of nothing
+
 Exit codes:
-  the command's own; 128+n when signal n ended the command, or ended the wait for the lock
+  the command's own; 128+n when signal n ended it, or ended the wait for the lock
   64   wrong command line or environment
   69   no server could be reached until the deadline
   70   an error that should not be
-  75   not acquired, and that is certain: timeout, busy, too little of the lease left (-E changes it)
-  76   it is not known whether the lock was acquired; the lease bounds it. The command did not run
+  75   not acquired, and that is certain: timeout, busy, or too little of the
+       lease left (-E changes the code; -v says which)
+  76   it is not known whether the lock was acquired; the lease bounds it, and
+       the command did not run
   77   the server refused the token
   79   the lease ran out and the command was stopped
-  126  the command cannot be executed        127  the command was not found";
+  126  the command cannot be executed
+  127  the command was not found";
 
 /// See whether a server answers, and how fast.
 ///

@@ -7,7 +7,7 @@ use ticketing_tokio::Instant;
 use crate::clock::before;
 
 /// How long before the lease's end KILL is sent: a signal takes a moment to act.
-const KILL_AHEAD: Duration = Duration::from_millis(50);
+pub(super) const KILL_AHEAD: Duration = Duration::from_millis(50);
 
 /// The end of a lease, as it acts on the command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,6 +12,7 @@ mod work;
 
 use std::env;
 use std::fmt;
+use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -167,10 +168,9 @@ impl Run<'_> {
             Ok(command) => command,
             Err(error) => {
                 guard::kill(group);
-                return Err(Failure::new(
-                    exit::NOT_EXECUTABLE,
-                    format_args!("the command cannot be started: {error}"),
-                ));
+                let too_long = error.kind() == ErrorKind::ArgumentListTooLong;
+                let code = if too_long { exit::NOT_EXECUTABLE } else { exit::INTERNAL };
+                return Err(Failure::new(code, format_args!("the command cannot be started: {error}")));
             }
         };
         let warn = |text: &str| say(format_args!("{}: {text}", Escaped(&self.args.key)));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ticketing_proto::key::KeyRef;
 use ticketing_proto::limits::{Lease, MAX_LEASE, Wait, WorkBudget};
 
+use super::lease::KILL_AHEAD;
 use crate::cli::RunArgs;
 use crate::exit::Failure;
 
@@ -22,7 +23,7 @@ pub(crate) struct Plan {
     pub(crate) wait: Duration,
     /// How long it is taken for: whole seconds.
     pub(crate) lease: Duration,
-    /// What must be left of it when the command starts.
+    /// What must be left of it when the command starts: with less than the grace, TERM would come at once.
     pub(crate) budget: Duration,
     /// How long before its end the command gets TERM.
     pub(crate) grace: Duration,
@@ -50,31 +51,22 @@ impl Plan {
             Some(lease) => Lease::new(lease).map_err(|error| error.to_string())?.duration(),
             None => default_lease(wait, budget.unwrap_or(DEFAULT_BUDGET)),
         };
-        let budget = budget.unwrap_or(DEFAULT_BUDGET.min(lease / 2));
-        if budget > lease {
-            return Err(format!(
-                "a budget of {} s never fits a lease of {} s; the budget is at most the lease",
-                budget.as_secs_f64(),
-                lease.as_secs()
-            ));
-        }
-        // A client vouches for a thousandth less than the lease: clocks differ (`CD-3`).
-        if budget > lease - lease / 1000 {
-            return Err(format!(
-                "a budget of {} s never fits a lease of {} s, of which a thousandth is kept for the clocks",
-                budget.as_secs_f64(),
-                lease.as_secs()
-            ));
-        }
         let grace = grace.unwrap_or(DEFAULT_GRACE.min(lease / 10));
-        if grace >= lease {
-            return Err(format!(
-                "with a grace of {} s the command would be stopped as soon as it starts; the grace is less than the \
-                 lease, {} s",
-                grace.as_secs_f64(),
-                lease.as_secs()
-            ));
+        let needed_for_grace = grace.saturating_add(KILL_AHEAD);
+        let budget = budget.unwrap_or(DEFAULT_BUDGET.min(lease / 2));
+        // A client vouches for a thousandth less than the lease: clocks differ (`CD-3`).
+        let usable = lease - lease / 1000;
+        for (name, needed) in [("budget", budget), ("grace", needed_for_grace)] {
+            if needed > usable {
+                return Err(format!(
+                    "the {name} never fits the lease: it needs {} s, and a lease of {} s can be relied on for {} s",
+                    needed.as_secs_f64(),
+                    lease.as_secs(),
+                    usable.as_secs_f64()
+                ));
+            }
         }
+        let budget = budget.max(needed_for_grace);
         Ok(Self { wait, lease, budget, grace })
     }
 }
@@ -112,6 +104,14 @@ mod tests {
     }
 
     #[test]
+    fn a_command_does_not_start_into_its_grace() {
+        let plan = Plan::of(s(0), Some(s(20)), Some(s(1)), Some(s(7))).expect("good");
+        assert_eq!(plan.budget, s(7) + KILL_AHEAD);
+        let plan = Plan::of(s(0), Some(s(20)), Some(s(9)), Some(s(7))).expect("good");
+        assert_eq!(plan.budget, s(9));
+    }
+
+    #[test]
     fn what_can_never_succeed_is_refused() {
         assert!(Plan::of(s(256), None, None, None).is_err());
         assert!(Plan::of(s(1), Some(s(0)), None, None).is_err());
@@ -122,6 +122,10 @@ mod tests {
         assert!(Plan::of(s(1), None, Some(s(250)), None).is_err(), "a thousandth is missing");
         assert!(Plan::of(s(1), Some(s(5)), None, Some(s(5))).is_err());
         assert!(Plan::of(s(1), Some(s(5)), Some(s(0)), Some(s(0))).is_ok());
+        assert!(
+            Plan::of(s(1), Some(s(1)), None, Some(Duration::from_millis(980))).is_err(),
+            "no time to work"
+        );
         let huge = Duration::MAX;
         assert!(Plan::of(huge, None, None, None).is_err());
         assert!(Plan::of(s(1), Some(huge), None, None).is_err());

@@ -1,14 +1,15 @@
 //! The work never outlives the lease, whoever is killed or stopped.
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use crate::support::{Evidence, Running, Server, Wire, alive, eventually, guard_of, send};
+use crate::support::{Evidence, Running, Server, Wire, alive, eventually, guard_of, pid, send};
 
 /// A command that ignores TERM and leaves a mark every 10 ms for as long as it lives.
 fn stubborn(evidence: &Evidence) -> String {
@@ -113,9 +114,12 @@ fn kill_9_of_run_ends_the_command_without_waiting_for_the_lease() {
         evidence.text("term"),
         evidence.text("up")
     );
-    let mut run = Running::spawn(server.run(&["--lease", "60", "k", "--", "sh", "-c", &script]));
+    // Its whole process group is killed, as shells and supervisors do it.
+    let mut command = server.run(&["--lease", "60", "k", "--", "sh", "-c", &script]);
+    command.process_group(0);
+    let mut run = Running::spawn(command);
     evidence.line("up");
-    run.signal(Signal::SIGKILL);
+    killpg(pid(&run.0), Signal::SIGKILL).expect("the group is there");
     run.wait();
     assert_eq!(evidence.line("term"), "term");
 }

@@ -6,4 +6,5 @@ mod run;
 mod secrets;
 mod serve;
 mod support;
+mod terminal;
 mod tokens;

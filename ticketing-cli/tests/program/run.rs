@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -258,7 +258,7 @@ fn servers_and_tokens_come_from_the_environment_too() {
     let evidence = Evidence::new();
     let token = evidence.write("token", "the right token, 16+\r\n");
     let server = Server::with(&["--token-file", &token]);
-    let run = |configure: &dyn Fn(&mut std::process::Command)| {
+    let run = |configure: &dyn Fn(&mut Command)| {
         let mut command = ticketing("run");
         command.args(["-w", "2", "k", "--", "true"]);
         configure(&mut command);
@@ -275,7 +275,7 @@ fn servers_and_tokens_come_from_the_environment_too() {
         run(&|run| _ = run.env("TICKETING_SERVERS", &servers).env("TICKETING_TOKEN", secret)),
         Some(0)
     );
-    let both = |run: &mut std::process::Command| {
+    let both = |run: &mut Command| {
         run.env("TICKETING_TOKEN", secret).env("TICKETING_TOKEN_FILE", &token);
     };
     assert_eq!(run(&both), Some(64));
@@ -332,7 +332,7 @@ fn a_signal_that_was_ignored_at_the_start_stays_so() {
         env!("CARGO_BIN_EXE_ticketing"),
         server.address()
     );
-    let mut command = std::process::Command::new("sh");
+    let mut command = Command::new("sh");
     command.args(["-c", &run, &script]);
     let mut run = Running::spawn(command);
     evidence.line("up");
@@ -417,4 +417,25 @@ fn help_says_that_there_is_no_renewal() {
     for said in ["NO RENEWAL", "250 s", "TICKETING_VALID_UNTIL", "leave", "75", "76", "79", "127"] {
         assert!(help.contains(said), "{said} is missing in:\n{help}");
     }
+}
+
+#[test]
+fn the_command_starts_with_a_clean_slate() {
+    let server = Server::start();
+    // Its descriptors and its signals are as they would be without the program in between.
+    let script = "ls /proc/self/fd; grep -E '^Sig(Ign|Blk|Cgt)' /proc/self/status";
+    let direct = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).output().expect("it starts");
+    assert_eq!(stdout(&server.run_to_end(&["k", "--", "sh", "-c", script])), stdout(&direct));
+}
+
+#[test]
+fn a_release_that_is_not_confirmed_leaves_the_exit_code_alone() {
+    let server = Server::start();
+    let evidence = Evidence::new();
+    let script = format!("echo up > '{}'; sleep 0.3; exit 4", evidence.text("up"));
+    let mut run = Running::spawn_piped(&mut server.run(&["-v", "k", "--", "sh", "-c", &script]));
+    evidence.line("up");
+    server.signal(Signal::SIGSTOP);
+    assert_eq!(run.code(), Some(4));
+    assert!(run.stderr().contains("not confirmed"));
 }

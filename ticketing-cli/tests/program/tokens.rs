@@ -76,3 +76,29 @@ fn a_state_that_is_not_understood_is_refused() {
     assert_eq!(output.status.code(), Some(71));
     assert!(stderr(&output).contains("--first-token"), "{}", stderr(&output));
 }
+
+#[test]
+fn when_the_tokens_are_used_up_nothing_more_is_granted() {
+    let evidence = Evidence::new();
+    fs::create_dir(evidence.path("state")).expect("made");
+    fs::write(evidence.path("state").join("tokens"), format!("tokens up to {}\n", u64::MAX - 2))
+        .expect("written");
+    let server = Server::with(&["--state-dir", &evidence.text("state")]);
+    let mut wire = Wire::connect(&server.address(), b"");
+    for (owner, key, reply) in [
+        (1, "a", (b'A', Some(u64::MAX - 1))),
+        (2, "b", (b'A', Some(u64::MAX))),
+        (3, "c", (b'B', None)),
+        (4, "b", (b'T', None)),
+    ] {
+        wire.acquire(0, 60, owner, key);
+        assert_eq!(wire.acquired(key), reply, "{key}");
+    }
+    drop(server);
+    let output = ticketing("serve")
+        .args(["--listen", "127.0.0.1:0", "--state-dir", &evidence.text("state")])
+        .output()
+        .expect("it starts");
+    assert_eq!(output.status.code(), Some(64));
+    assert!(stderr(&output).contains("used up"), "{}", stderr(&output));
+}
