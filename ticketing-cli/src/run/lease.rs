@@ -6,8 +6,10 @@ use ticketing_tokio::Instant;
 
 use crate::clock::before;
 
-/// How long before the lease's end KILL is sent: a signal takes a moment to act.
-pub(super) const KILL_AHEAD: Duration = Duration::from_millis(50);
+/// How long before the lease's end KILL is sent: a busy host takes a moment to wake the guard, and a signal to act.
+pub(super) fn kill_ahead(lease: Duration) -> Duration {
+    (lease / 20).min(Duration::from_millis(100))
+}
 
 /// The end of a lease, as it acts on the command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,8 +24,8 @@ pub(crate) struct Ends {
 
 impl Ends {
     /// The points for a lease that can be relied on until `valid_until`.
-    pub(crate) fn of(valid_until: Instant, grace: Duration) -> Self {
-        let kill_at = before(valid_until, KILL_AHEAD);
+    pub(crate) fn of(valid_until: Instant, lease: Duration, grace: Duration) -> Self {
+        let kill_at = before(valid_until, kill_ahead(lease));
         Self { term_at: before(kill_at, grace), kill_at, grace }
     }
 }
@@ -78,7 +80,7 @@ mod tests {
     }
 
     fn ends() -> Ends {
-        Ends::of(at(10_050), Duration::from_secs(2))
+        Ends::of(at(10_100), Duration::from_secs(20), Duration::from_secs(2))
     }
 
     #[test]
@@ -110,7 +112,7 @@ mod tests {
 
     #[test]
     fn without_grace_there_is_only_kill() {
-        let mut watch = Watch::new(Ends::of(at(1050), Duration::ZERO));
+        let mut watch = Watch::new(Ends::of(at(1050), Duration::from_secs(1), Duration::ZERO));
         assert_eq!(watch.act(at(999)), None);
         assert_eq!(watch.act(at(1000)), Some(Act::Kill));
     }

@@ -155,7 +155,7 @@ impl Run<'_> {
     }
 
     async fn work(&self, held: &Held, signals: &mut Signals) -> Result<work::End, Failure> {
-        let ends = Ends::of(held.valid_until(), self.plan.grace);
+        let ends = Ends::of(held.valid_until(), self.plan.lease, self.plan.grace);
         let guard = Guard::start(ends)
             .map_err(|error| Failure::internal(format_args!("the guard process did not start: {error}")))?;
         let terminal = Terminal::open();

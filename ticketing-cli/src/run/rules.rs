@@ -5,7 +5,7 @@ use std::time::Duration;
 use ticketing_proto::key::KeyRef;
 use ticketing_proto::limits::{Lease, MAX_LEASE, Wait, WorkBudget};
 
-use super::lease::KILL_AHEAD;
+use super::lease::kill_ahead;
 use crate::cli::RunArgs;
 use crate::exit::Failure;
 
@@ -52,7 +52,7 @@ impl Plan {
             None => default_lease(wait, budget.unwrap_or(DEFAULT_BUDGET)),
         };
         let grace = grace.unwrap_or(DEFAULT_GRACE.min(lease / 10));
-        let needed_for_grace = grace.saturating_add(KILL_AHEAD);
+        let needed_for_grace = grace.saturating_add(kill_ahead(lease));
         let budget = budget.unwrap_or(DEFAULT_BUDGET.min(lease / 2));
         // A client vouches for a thousandth less than the lease: clocks differ (`CD-3`).
         let usable = lease - lease / 1000;
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_command_does_not_start_into_its_grace() {
         let plan = Plan::of(s(0), Some(s(20)), Some(s(1)), Some(s(7))).expect("good");
-        assert_eq!(plan.budget, s(7) + KILL_AHEAD);
+        assert_eq!(plan.budget, Duration::from_millis(7100));
         let plan = Plan::of(s(0), Some(s(20)), Some(s(9)), Some(s(7))).expect("good");
         assert_eq!(plan.budget, s(9));
     }

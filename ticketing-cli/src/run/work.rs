@@ -19,8 +19,8 @@ use crate::clock::nap;
 
 /// How long `run` gives a stop of its own to take effect.
 const STOPPING: Duration = Duration::from_millis(50);
-/// How much later than the guard `run` sends what a living guard should have sent.
-const BEHIND_GUARD: Duration = Duration::from_millis(20);
+/// How much longer than it should need `run` waits for a guard that sweeps.
+const SWEEP_GRACE: Duration = Duration::from_millis(100);
 
 /// How the command ended.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Work {
     }
 
     async fn wait(&mut self, signals: &mut Signals, warn: &impl Fn(&str)) -> io::Result<(ExitStatus, bool)> {
-        let mut watch = Watch::new(Ends { kill_at: self.ends.kill_at + BEHIND_GUARD, ..self.ends });
+        let mut watch = Watch::new(self.ends);
         let mut missed_guard = false;
         let mut told = false;
         loop {
@@ -156,7 +156,7 @@ impl Work {
             guard::kill(self.group);
             return false;
         }
-        let give_up = self.ends.kill_at.min(now() + self.ends.grace) + BEHIND_GUARD;
+        let give_up = self.ends.kill_at.min(now() + self.ends.grace + SWEEP_GRACE);
         loop {
             if let Some(code) = self.guard.ended() {
                 return code == Some(guard::SWEPT_OTHERS.into());

@@ -143,7 +143,7 @@ fn kill_9_of_a_waiter_frees_its_place_at_once() {
     holder.release(token, "k");
     assert_eq!(holder.released("k"), b'R');
     assert_eq!(second.acquired("k").0, b'A', "the second one is the next");
-    assert!(start.elapsed() < Duration::from_secs(1));
+    assert!(start.elapsed() < Duration::from_secs(5), "not only when the first one's wait is over");
 }
 
 /// Connections that are established to a server, as `/proc/net/tcp` has them.
