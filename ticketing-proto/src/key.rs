@@ -108,12 +108,14 @@ impl<'a> KeyRef<'a> {
 
     /// The key's bytes, as they stand on the wire.
     #[must_use]
+    #[inline]
     pub const fn as_bytes(self) -> &'a [u8] {
         self.0
     }
 
     /// An owned copy. Allocates for keys of more than 22 bytes.
     #[must_use]
+    #[inline]
     pub fn to_key(self) -> Key {
         let bytes = self.as_bytes();
         let mut inline = [0; INLINE];
@@ -154,6 +156,7 @@ impl Key {
 
     /// The key's bytes.
     #[must_use]
+    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
             Repr::Inline { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or(bytes),

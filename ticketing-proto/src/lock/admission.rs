@@ -18,18 +18,24 @@ pub(super) struct Gate {
     used: u64,
     limit: u32,
     is_closed: bool,
+    /// The least usage that closes it.
+    closes_at: u64,
+    /// The least usage that does not open it.
+    opens_below: u64,
 }
 
 impl Gate {
     pub(super) const fn new(limit: u32) -> Self {
-        Self { used: 0, limit, is_closed: false }
+        let closes_at = (limit as u64 * 9).div_ceil(10);
+        let opens_below = (limit as u64 * 3).div_ceil(4);
+        Self { used: 0, limit, is_closed: false, closes_at, opens_below }
     }
 
     /// One more.
     #[inline]
     pub(super) const fn raise(&mut self) {
         self.used += 1;
-        self.is_closed |= self.closes_at(self.used);
+        self.is_closed |= self.used >= self.closes_at;
     }
 
     /// So many less.
@@ -39,7 +45,7 @@ impl Gate {
     #[inline]
     pub(super) const fn lower(&mut self, count: u64) {
         self.used = self.used.checked_sub(count).expect("nothing leaves that has not come");
-        self.is_closed &= !self.opens_at(self.used);
+        self.is_closed &= self.used >= self.opens_below;
     }
 
     pub(super) const fn used(&self) -> u64 {
@@ -57,16 +63,7 @@ impl Gate {
     /// Whether the gate is closed, or one more would close it.
     #[inline]
     pub(super) const fn is_tight(&self) -> bool {
-        self.is_closed || self.closes_at(self.used + 1)
-    }
-
-    // A usage counts what lies in memory: it is far from where ten times of it overflow.
-    const fn closes_at(&self, used: u64) -> bool {
-        used * 10 >= self.limit as u64 * 9
-    }
-
-    const fn opens_at(&self, used: u64) -> bool {
-        used * 4 < self.limit as u64 * 3
+        self.is_closed || self.used + 1 >= self.closes_at
     }
 }
 
@@ -97,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_bounds_are_exact_for_every_limit() {
-        for limit in 1..=1000 {
+        for limit in 1..=1000_u32 {
             let mut gate = Gate::new(limit);
             while !gate.is_closed() {
                 gate.raise();

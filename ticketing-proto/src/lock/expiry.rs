@@ -11,10 +11,9 @@ const DURATIONS: usize = 256;
 /// No deadline. The instant itself is out of reach: a deadline there counts as one nanosecond earlier.
 const NEVER: u64 = u64::MAX;
 
-/// A value with a deadline, that was set when so many whole seconds were left to it.
+/// A value with a deadline.
 pub(super) trait Timed {
     fn deadline(&self) -> Instant;
-    fn secs(&self) -> u8;
     fn links(&mut self) -> &mut Links;
 }
 
@@ -59,28 +58,26 @@ impl Deadlines {
         self.first_list().and_then(|list| self.lists[list].first())
     }
 
-    /// Sets a value's deadline. No later one may have been set for the same duration.
+    /// Sets a value's deadline, which is so many whole seconds away.
     #[inline]
-    pub(super) fn set<T: Timed>(&mut self, slab: &mut Slab<T>, index: u32) {
-        let value = &slab[index];
-        let (at, deadline) = (list_of(value), value.deadline());
+    pub(super) fn set<T: Timed>(&mut self, slab: &mut Slab<T>, index: u32, secs: u8) {
+        let at = list_of(secs);
         let list = &mut self.lists[at];
-        debug_assert!(list.last().is_none_or(|last| slab[last].deadline() <= deadline));
         let was_empty = list.is_empty();
+        debug_assert!(list.last().is_none_or(|last| slab[last].deadline() <= slab[index].deadline()));
         list.push(slab, index, T::links);
         if was_empty {
-            self.play(at, head(deadline));
+            self.play(at, head(slab[index].deadline()));
         }
     }
 
-    /// Cancels a value's deadline.
+    /// Cancels the deadline that was set to so many seconds on the value with these links.
     #[inline]
-    pub(super) fn cancel<T: Timed>(&mut self, slab: &mut Slab<T>, index: u32) {
-        let at = list_of(&slab[index]);
+    pub(super) fn cancel<T: Timed>(&mut self, slab: &mut Slab<T>, secs: u8, links: Links) {
+        let at = list_of(secs);
         let list = &mut self.lists[at];
-        let was_first = list.first() == Some(index);
-        list.remove(slab, index, T::links);
-        if was_first {
+        list.remove(slab, links, T::links);
+        if links.is_first() {
             let deadline = list.first().map_or(NEVER, |first| head(slab[first].deadline()));
             self.play(at, deadline);
         }
@@ -117,9 +114,10 @@ impl Deadlines {
     }
 }
 
+/// The longest duration first.
 #[inline]
-fn list_of<T: Timed>(value: &T) -> usize {
-    DURATIONS - 1 - usize::from(value.secs())
+const fn list_of(secs: u8) -> usize {
+    (u8::MAX - secs) as usize
 }
 
 #[inline]
@@ -144,10 +142,6 @@ mod tests {
             self.deadline
         }
 
-        fn secs(&self) -> u8 {
-            self.secs
-        }
-
         fn links(&mut self) -> &mut Links {
             &mut self.links
         }
@@ -169,8 +163,14 @@ mod tests {
 
     fn set(deadlines: &mut Deadlines, slab: &mut Slab<Value>, now: Instant, secs: u8) -> u32 {
         let index = slab.insert(Value { deadline: now.plus_secs(secs), secs, links: Links::NONE });
-        deadlines.set(slab, index);
+        deadlines.set(slab, index, secs);
         index
+    }
+
+    fn cancel(deadlines: &mut Deadlines, slab: &mut Slab<Value>, index: u32) {
+        let Value { secs, links, .. } = slab[index];
+        deadlines.cancel(slab, secs, links);
+        slab.remove(index);
     }
 
     #[test]
@@ -187,8 +187,7 @@ mod tests {
                 if bench.random(2) == 0 && !bench.order.is_empty() {
                     let at = bench.random(bench.order.len() as u64) as usize;
                     let (_, _, index) = bench.order.swap_remove(at);
-                    deadlines.cancel(&mut slab, index);
-                    slab.remove(index);
+                    cancel(&mut deadlines, &mut slab, index);
                 }
                 let first = bench.order.iter().min().copied();
                 assert_eq!(deadlines.first(), first.map(|(_, _, index)| index));
@@ -204,8 +203,8 @@ mod tests {
         assert_eq!(deadlines.first(), Some(far));
         let near = set(&mut deadlines, &mut slab, Instant::ORIGIN, 1);
         assert_eq!(deadlines.first(), Some(near));
-        deadlines.cancel(&mut slab, near);
-        deadlines.cancel(&mut slab, far);
+        cancel(&mut deadlines, &mut slab, near);
+        cancel(&mut deadlines, &mut slab, far);
         assert_eq!((deadlines.first(), deadlines.earliest()), (None, None));
         assert_eq!(deadlines.first_due(Instant::from_nanos(u64::MAX)), None);
         let next = set(&mut deadlines, &mut slab, Instant::ORIGIN, 3);

@@ -1,7 +1,7 @@
 //! Who holds what, and the token counter: what a cluster replicates.
 
 use super::expiry::{Deadlines, Timed};
-use super::index::Index;
+use super::index::{Found, Index};
 use super::list::{Links, List};
 use super::queue::Line;
 use super::siphash::siphash_1_3;
@@ -83,10 +83,6 @@ impl Timed for Slot {
         self.deadline
     }
 
-    fn secs(&self) -> u8 {
-        self.lease.secs()
-    }
-
     fn links(&mut self) -> &mut Links {
         &mut self.links
     }
@@ -129,7 +125,7 @@ impl Holds {
     /// The hold on a key.
     #[must_use]
     pub fn hold(&self, key: KeyRef<'_>) -> Option<Hold> {
-        let &Slot { token, lease, deadline, .. } = &self.slots[self.find(self.hash(key), key)?];
+        let &Slot { token, lease, deadline, .. } = &self.slots[self.find(self.hash(key), key)?.slot];
         Some(Hold { token: token?, lease, deadline })
     }
 
@@ -141,7 +137,7 @@ impl Holds {
         let now = self.advance_clock(now);
         let hash = self.hash(key);
         match self.find(hash, key) {
-            Some(slot) => match self.slots[slot].token {
+            Some(Found { slot, .. }) => match self.slots[slot].token {
                 Some(token) => return Err(NotGranted::Held { token }),
                 None => self.grant_idle(now, slot, lease),
             },
@@ -152,12 +148,11 @@ impl Holds {
 
     /// Ends the hold on a key if this is its token, by release or by expiry. Whether it was.
     pub fn end(&mut self, token: u64, key: KeyRef<'_>) -> bool {
-        let hash = self.hash(key);
-        let Some(slot) = self.find(hash, key).filter(|&slot| self.slots[slot].is_held_by(token)) else {
+        let found = self.find(self.hash(key), key);
+        let Some(found) = found.filter(|found| self.slots[found.slot].is_held_by(token)) else {
             return false;
         };
-        self.end_hold(slot);
-        self.remove(hash, slot);
+        self.end_and_remove(found);
         true
     }
 
@@ -196,7 +191,7 @@ impl Holds {
     }
 
     #[inline]
-    pub(super) fn find(&self, hash: u32, key: KeyRef<'_>) -> Option<u32> {
+    pub(super) fn find(&self, hash: u32, key: KeyRef<'_>) -> Option<Found> {
         self.index.find(hash, |slot| self.slots[slot].key.as_bytes() == key.as_bytes())
     }
 
@@ -250,7 +245,7 @@ impl Holds {
             lease,
         });
         self.index.insert(hash, slot);
-        self.deadlines.set(&mut self.slots, slot);
+        self.deadlines.set(&mut self.slots, slot, lease.secs());
         self.held_len += 1;
     }
 
@@ -270,17 +265,29 @@ impl Holds {
         ended.token = Some(token);
         ended.deadline = now.plus_secs(lease.secs());
         ended.lease = lease;
-        self.deadlines.set(&mut self.slots, slot);
+        self.deadlines.set(&mut self.slots, slot, lease.secs());
         self.held_len += 1;
         Some(token)
     }
 
-    /// Ends a hold. Its slot is then to be granted again, kept for its waiters, put by, or removed.
+    /// Ends a hold. Its slot is then to be granted again, kept for its waiters, or put by.
     #[inline]
     pub(super) fn end_hold(&mut self, slot: u32) {
-        self.deadlines.cancel(&mut self.slots, slot);
-        self.slots[slot].token = None;
+        let held = &mut self.slots[slot];
+        held.token = None;
+        let (secs, links) = (held.lease.secs(), held.links);
+        self.deadlines.cancel(&mut self.slots, secs, links);
         self.held_len -= 1;
+    }
+
+    /// Ends a hold for which nobody waits, and removes its slot.
+    #[inline]
+    pub(super) fn end_and_remove(&mut self, found: Found) {
+        let held = &self.slots[found.slot];
+        let (secs, links) = (held.lease.secs(), held.links);
+        self.deadlines.cancel(&mut self.slots, secs, links);
+        self.held_len -= 1;
+        self.remove(found);
     }
 
     /// Puts by a slot whose hold has ended and for which nobody waits.
@@ -289,11 +296,11 @@ impl Holds {
         self.idle_len += 1;
     }
 
-    /// Removes a slot whose hold has ended and for which nobody waits.
+    /// Removes a slot that is in no list.
     #[inline]
-    pub(super) fn remove(&mut self, hash: u32, slot: u32) {
-        self.index.remove(hash, slot);
-        self.slots.remove(slot);
+    fn remove(&mut self, found: Found) {
+        self.index.remove(found);
+        self.slots.remove(found.slot);
     }
 
     /// How many slots are put by.
@@ -306,8 +313,8 @@ impl Holds {
         for _ in 0..at_most {
             let Some(slot) = self.idle.first() else { return };
             self.take_idle(slot);
-            let hash = self.hash(self.slots[slot].key.as_key_ref());
-            self.remove(hash, slot);
+            let hash = siphash_1_3(self.hash_seed, self.slots[slot].key.as_bytes()) as u32;
+            self.remove(self.index.find(hash, |found| found == slot).expect("every slot is indexed"));
         }
     }
 
@@ -322,7 +329,8 @@ impl Holds {
     }
 
     fn take_idle(&mut self, slot: u32) {
-        self.idle.remove(&mut self.slots, slot, Slot::links);
+        let links = self.slots[slot].links;
+        self.idle.remove(&mut self.slots, links, Slot::links);
         self.idle_len -= 1;
     }
 

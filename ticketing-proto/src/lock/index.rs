@@ -25,16 +25,26 @@ struct Entry {
     slot: u32,
 }
 
+/// A slot, and where the index has it until the index changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) slot: u32,
+    hash: u32,
+    place: usize,
+}
+
 impl Index {
     pub(super) fn new() -> Self {
         Self { shards: (0..SHARDS).map(|_| HashTable::new()).collect() }
     }
 
-    /// The slot with this hash for which `is_it` holds.
+    /// The slot with this hash for which `is_it` holds, and its place.
     #[inline]
-    pub(super) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(super) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<Found> {
         let shard = &self.shards[shard_of(hash)];
-        shard.find(spread(hash), |entry| entry.hash == hash && is_it(entry.slot)).map(|entry| entry.slot)
+        let place = shard.find_bucket_index(spread(hash), |entry| entry.hash == hash && is_it(entry.slot))?;
+        let slot = shard.get_bucket(place)?.slot;
+        Some(Found { slot, hash, place })
     }
 
     /// Adds a slot that is not there yet.
@@ -44,16 +54,16 @@ impl Index {
         shard.insert_unique(spread(hash), Entry { hash, slot }, |entry| spread(entry.hash));
     }
 
-    /// Takes a slot out.
+    /// Takes a slot out that was found since the index changed last.
     ///
     /// # Panics
-    /// If it is not there under this hash.
+    /// If it is not there.
     #[inline]
-    pub(super) fn remove(&mut self, hash: u32, slot: u32) {
-        let shard = &mut self.shards[shard_of(hash)];
-        match shard.find_entry(spread(hash), |entry| entry.slot == slot) {
-            Ok(entry) => drop(entry.remove()),
-            Err(_) => panic!("every used slot is indexed under its hash"),
+    pub(super) fn remove(&mut self, found: Found) {
+        let Found { slot, hash, place } = found;
+        match self.shards[shard_of(hash)].get_bucket_entry(place) {
+            Ok(entry) if entry.get().slot == slot => drop(entry.remove()),
+            _ => panic!("the index has not changed since the slot was found"),
         }
     }
 
@@ -94,16 +104,25 @@ mod tests {
         ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32
     }
 
+    fn find(index: &Index, hash: u32, slot: u32) -> Option<u32> {
+        index.find(hash, |found| found == slot).map(|found| found.slot)
+    }
+
+    fn remove(index: &mut Index, hash: u32, slot: u32) {
+        let found = index.find(hash, |found| found == slot).unwrap();
+        index.remove(found);
+    }
+
     #[test]
     fn slots_of_equal_hash_are_told_apart() {
         let mut index = Index::new();
         index.insert(7, 1);
         index.insert(7, 2);
-        assert_eq!(index.find(7, |slot| slot == 2), Some(2));
-        index.remove(7, 2);
-        assert_eq!(index.find(7, |slot| slot == 2), None);
-        assert_eq!(index.find(7, |slot| slot == 1), Some(1));
-        assert_eq!(index.find(8, |_| true), None);
+        assert_eq!(find(&index, 7, 2), Some(2));
+        remove(&mut index, 7, 2);
+        assert_eq!(find(&index, 7, 2), None);
+        assert_eq!(find(&index, 7, 1), Some(1));
+        assert!(index.find(8, |_| true).is_none());
     }
 
     #[test]
@@ -116,14 +135,14 @@ mod tests {
         let fullest = index.shards.iter().map(HashTable::len).max();
         assert!(fullest < Some(1250), "{fullest:?} of 64 000 in one of 64 shards");
         for slot in 0..slots {
-            assert_eq!(index.find(hash_of(slot), |found| found == slot), Some(slot));
+            assert_eq!(find(&index, hash_of(slot), slot), Some(slot));
         }
         for slot in 100..slots {
-            index.remove(hash_of(slot), slot);
+            remove(&mut index, hash_of(slot), slot);
         }
         assert!(!index.is_small());
         assert_eq!((0..SHARDS).filter(|&shard| index.shrink(shard)).count(), SHARDS);
         assert!(index.is_small());
-        assert!((0..100).all(|slot| index.find(hash_of(slot), |found| found == slot).is_some()));
+        assert!((0..100).all(|slot| find(&index, hash_of(slot), slot).is_some()));
     }
 }

@@ -12,6 +12,11 @@ pub(super) struct Links {
 impl Links {
     /// In no list.
     pub(super) const NONE: Self = Self { prev: NONE, next: NONE };
+
+    /// Whether these are the links of a list's first value.
+    pub(super) const fn is_first(self) -> bool {
+        self.prev == NONE
+    }
 }
 
 /// First in, first out; and out from anywhere. All is O(1), however long the list.
@@ -39,7 +44,7 @@ impl List {
     }
 
     #[inline]
-    pub(super) fn push<T>(&mut self, slab: &mut Slab<T>, index: u32, links: fn(&mut T) -> &mut Links) {
+    pub(super) fn push<T>(&mut self, slab: &mut Slab<T>, index: u32, links: impl Fn(&mut T) -> &mut Links) {
         *links(&mut slab[index]) = Links { prev: self.tail, next: NONE };
         match self.last() {
             Some(tail) => links(&mut slab[tail]).next = index,
@@ -48,9 +53,15 @@ impl List {
         self.tail = index;
     }
 
+    /// Takes out the value that has these links in this list.
     #[inline]
-    pub(super) fn remove<T>(&mut self, slab: &mut Slab<T>, index: u32, links: fn(&mut T) -> &mut Links) {
-        let Links { prev, next } = *links(&mut slab[index]);
+    pub(super) fn remove<T>(
+        &mut self,
+        slab: &mut Slab<T>,
+        gone: Links,
+        links: impl Fn(&mut T) -> &mut Links,
+    ) {
+        let Links { prev, next } = gone;
         if prev == NONE {
             self.head = next;
         } else {
@@ -72,7 +83,8 @@ mod tests {
     fn drain(mut list: List, slab: &mut Slab<Links>) -> Vec<u32> {
         let mut order = Vec::new();
         while let Some(first) = list.first() {
-            list.remove(slab, first, |links| links);
+            let gone = slab[first];
+            list.remove(slab, gone, |links| links);
             order.push(first);
         }
         assert_eq!(list.last(), None);
@@ -88,7 +100,8 @@ mod tests {
             list.push(&mut slab, index, |links| links);
         }
         for at in [2, 0, 4] {
-            list.remove(&mut slab, indices[at], |links| links);
+            let gone = slab[indices[at]];
+            list.remove(&mut slab, gone, |links| links);
         }
         list.push(&mut slab, indices[0], |links| links);
         assert_eq!(drain(list, &mut slab), [indices[1], indices[3], indices[0]]);

@@ -1,7 +1,7 @@
 //! Who waits: a line per key, first come, first served (`OP-9`).
 
 use super::expiry::{Deadlines, Timed};
-use super::index::Index;
+use super::index::{Found, Index};
 use super::list::{Links, List};
 use super::slab::Slab;
 use crate::id::{ConnectionId, Owner};
@@ -49,7 +49,7 @@ pub(super) struct Queue {
     by_id: Index,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Waiter {
     owner: Owner,
     deadline: Instant,
@@ -72,10 +72,6 @@ struct Connection {
 impl Timed for Waiter {
     fn deadline(&self) -> Instant {
         self.deadline
-    }
-
-    fn secs(&self) -> u8 {
-        self.wait.secs()
     }
 
     fn links(&mut self) -> &mut Links {
@@ -114,19 +110,21 @@ impl Queue {
 
     /// Some waiter of a connection.
     pub(super) fn waiter_of(&self, connection: ConnectionId) -> Option<u32> {
-        let connection = self.find(connection)?;
-        self.connections[connection].waiters.first()
+        self.connections[self.find(connection)?.slot].waiters.first()
     }
 
     /// A waiter joins the end of a slot's line.
     pub(super) fn join(&mut self, now: Instant, line: &mut Line, slot: u32, request: Request) {
         let Request { connection, owner, lease, wait } = request;
         let id = connection;
-        let connection = self.find(id).unwrap_or_else(|| {
-            let connection = self.connections.insert(Connection { id, waiters: List::EMPTY });
-            self.by_id.insert(hash(id), connection);
-            connection
-        });
+        let connection = match self.find(id) {
+            Some(found) => found.slot,
+            None => {
+                let connection = self.connections.insert(Connection { id, waiters: List::EMPTY });
+                self.by_id.insert(hash(id), connection);
+                connection
+            }
+        };
         let waiter = self.waiters.insert(Waiter {
             owner,
             deadline: now.plus_secs(wait.secs()),
@@ -142,24 +140,25 @@ impl Queue {
         line.len += 1;
         let connection = &mut self.connections[connection];
         connection.waiters.push(&mut self.waiters, waiter, |waiter| &mut waiter.in_connection);
-        self.timeouts.set(&mut self.waiters, waiter);
+        self.timeouts.set(&mut self.waiters, waiter, wait.secs());
     }
 
     /// A waiter leaves its line, from wherever it stands.
     pub(super) fn leave(&mut self, line: &mut Line, waiter: u32) -> Request {
-        line.list.remove(&mut self.waiters, waiter, |waiter| &mut waiter.in_line);
+        let left = self.waiters[waiter];
+        self.waiters.remove(waiter);
+        line.list.remove(&mut self.waiters, left.in_line, |waiter| &mut waiter.in_line);
         line.len -= 1;
-        self.timeouts.cancel(&mut self.waiters, waiter);
-        let place = self.waiters[waiter].connection;
-        let connection = &mut self.connections[place];
+        self.timeouts.cancel(&mut self.waiters, left.wait.secs(), left.in_timeouts);
+        let connection = &mut self.connections[left.connection];
         let id = connection.id;
-        connection.waiters.remove(&mut self.waiters, waiter, |waiter| &mut waiter.in_connection);
+        connection.waiters.remove(&mut self.waiters, left.in_connection, |waiter| &mut waiter.in_connection);
         if connection.waiters.is_empty() {
-            self.connections.remove(place);
-            self.by_id.remove(hash(id), place);
+            self.connections.remove(left.connection);
+            let found = self.by_id.find(hash(id), |found| found == left.connection);
+            self.by_id.remove(found.expect("every connection is indexed"));
         }
-        let Waiter { owner, lease, wait, .. } = self.waiters.remove(waiter);
-        Request { connection: id, owner, lease, wait }
+        Request { connection: id, owner: left.owner, lease: left.lease, wait: left.wait }
     }
 
     /// Gives back what one shard of the index has too much of. Whether there was anything.
@@ -172,7 +171,7 @@ impl Queue {
         self.waiters.is_empty() && self.by_id.is_small()
     }
 
-    fn find(&self, id: ConnectionId) -> Option<u32> {
+    fn find(&self, id: ConnectionId) -> Option<Found> {
         self.by_id.find(hash(id), |connection| self.connections[connection].id == id)
     }
 }

@@ -54,6 +54,7 @@ impl<T> Slab<T> {
     ///
     /// # Panics
     /// When more than 2^32 - 2 values are stored.
+    #[inline]
     pub(super) fn insert(&mut self, value: T) -> u32 {
         let at = self.chunk_with_room();
         let chunk = &mut self.chunks[at];
@@ -72,22 +73,25 @@ impl<T> Slab<T> {
         index_of(at, entry)
     }
 
-    /// Takes a value out.
+    /// Removes a value.
     ///
     /// # Panics
     /// If there is none: an index outlived its value.
-    pub(super) fn remove(&mut self, index: u32) -> T {
+    #[inline]
+    pub(super) fn remove(&mut self, index: u32) {
         let (at, entry) = place_of(index);
         let chunk = &mut self.chunks[at];
-        let value = chunk.remove(entry);
+        let was_full = chunk.used as usize == CHUNK;
+        chunk.remove(entry);
         let is_empty = chunk.used == 0;
         self.len -= 1;
-        self.room[at / WORD] |= 1 << (at % WORD);
-        self.first_room = self.first_room.min(at / WORD);
+        if was_full {
+            self.room[at / WORD] |= 1 << (at % WORD);
+            self.first_room = self.first_room.min(at / WORD);
+        }
         if is_empty {
             self.retire(at);
         }
-        value
     }
 
     /// All values with their indices.
@@ -102,6 +106,7 @@ impl<T> Slab<T> {
     }
 
     /// The lowest chunk with room; a new one behind the others if need be.
+    #[inline]
     fn chunk_with_room(&mut self) -> usize {
         while let Some(&word) = self.room.get(self.first_room) {
             if word != 0 {
@@ -181,29 +186,30 @@ impl<T> Chunk<T> {
         self.vacant = NONE;
     }
 
+    #[inline]
     fn insert(&mut self, value: T) -> usize {
         self.used += 1;
         if self.vacant == NONE {
             self.entries.push(Entry::Used(value));
             return self.entries.len() - 1;
         }
-        let entry = self.vacant as usize;
-        match core::mem::replace(&mut self.entries[entry], Entry::Used(value)) {
-            Entry::Vacant { next } => self.vacant = next,
-            Entry::Used(_) => unreachable!("the vacant entries are those that were removed"),
-        }
-        entry
+        let at = self.vacant as usize;
+        let entry = &mut self.entries[at];
+        let Entry::Vacant { next } = *entry else {
+            unreachable!("the vacant entries are those that were removed")
+        };
+        self.vacant = next;
+        *entry = Entry::Used(value);
+        at
     }
 
-    fn remove(&mut self, entry: usize) -> T {
-        match core::mem::replace(&mut self.entries[entry], Entry::Vacant { next: self.vacant }) {
-            Entry::Used(value) => {
-                self.vacant = entry as u32;
-                self.used -= 1;
-                value
-            }
-            Entry::Vacant { .. } => panic!("an index does not outlive its value"),
-        }
+    #[inline]
+    fn remove(&mut self, at: usize) {
+        let entry = &mut self.entries[at];
+        assert!(matches!(entry, Entry::Used(_)), "an index does not outlive its value");
+        *entry = Entry::Vacant { next: self.vacant };
+        self.vacant = at as u32;
+        self.used -= 1;
     }
 }
 
@@ -212,6 +218,7 @@ const fn place_of(index: u32) -> (usize, usize) {
     (index as usize / CHUNK, index as usize % CHUNK)
 }
 
+#[inline]
 fn index_of(chunk: usize, entry: usize) -> u32 {
     u32::try_from(chunk * CHUNK + entry)
         .ok()
@@ -235,8 +242,8 @@ mod tests {
         for (value, &index) in indices.iter().enumerate() {
             assert_eq!(slab[index], value);
         }
-        assert_eq!(slab.remove(indices[5]), 5);
-        assert_eq!(slab.remove(indices[2500]), 2500);
+        slab.remove(indices[5]);
+        slab.remove(indices[2500]);
         slab[indices[6]] = 60;
         assert_eq!(slab.insert(7), indices[5], "the lowest chunk with room comes first");
         assert_eq!(slab[indices[6]], 60);
@@ -297,12 +304,14 @@ mod tests {
                 kept.push((slab.insert(step), step));
             } else {
                 let (index, value) = kept.swap_remove((random >> 33) as usize % kept.len());
-                assert_eq!(slab.remove(index), value);
+                assert_eq!(slab[index], value);
+                slab.remove(index);
             }
         }
         assert_eq!(slab.len, kept.len());
         for (index, value) in kept {
-            assert_eq!(slab.remove(index), value);
+            assert_eq!(slab[index], value);
+            slab.remove(index);
         }
         assert_eq!(allocated(&slab), 1);
     }

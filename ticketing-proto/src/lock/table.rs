@@ -147,7 +147,7 @@ impl Table {
             return Outcome::Busy;
         }
         let hash = self.holds.hash(key);
-        let found = self.holds.find(hash, key);
+        let found = self.holds.find(hash, key).map(|found| found.slot);
         if let Some(slot) = found {
             self.bring_up_to_date(now, slot);
             if self.holds.slot(slot).token.is_some() {
@@ -181,19 +181,22 @@ impl Table {
     /// Whether there was such a hold: `R` or `N`.
     pub fn release(&mut self, now: Instant, token: u64, key: KeyRef<'_>) -> bool {
         let now = self.holds.advance_clock(now);
-        let hash = self.holds.hash(key);
-        let Some(slot) = self.holds.find(hash, key) else { return false };
+        let Some(found) = self.holds.find(self.holds.hash(key), key) else { return false };
+        let slot = found.slot;
         self.bring_up_to_date(now, slot);
         if !self.holds.slot(slot).is_held_by(token) {
             return false;
         }
         self.time_out_first(slot, |deadline| deadline <= now);
-        self.holds.end_hold(slot);
-        if self.holds.slot(slot).line.is_empty() {
-            self.keys.lower(1);
-            self.holds.remove(hash, slot);
-        } else {
-            self.promote(now, slot);
+        match self.holds.slot(slot).line.first() {
+            Some(waiter) => {
+                self.holds.end_hold(slot);
+                self.promote(now, slot, waiter);
+            }
+            None => {
+                self.holds.end_and_remove(found);
+                self.keys.lower(1);
+            }
         }
         true
     }
@@ -254,9 +257,11 @@ impl Table {
     /// are due, [`poll_timeout`](Self::poll_timeout) is not later than `now`. Sweeps when it is time.
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.holds.advance_clock(now);
-        self.process_due(now);
-        self.holds.reclaim(BUDGET);
-        self.go_on_sweeping(now);
+        // What can be observed comes first.
+        if self.process_due(now) {
+            self.holds.reclaim(BUDGET);
+            self.go_on_sweeping(now);
+        }
     }
 
     /// Does those due deadlines that come before new input (`OP-6`): to be called once before a batch of it.
@@ -314,11 +319,15 @@ impl Table {
     #[inline]
     fn bring_up_to_date(&mut self, now: Instant, slot: u32) {
         let held = self.holds.slot(slot);
-        if held.token.is_some() && held.deadline <= now {
-            let deadline = held.deadline;
-            self.time_out_first(slot, |waiter| waiter < deadline);
-            self.expire(now, slot);
+        if held.deadline <= now && held.token.is_some() {
+            self.expire_late(now, slot, held.deadline);
         }
+    }
+
+    #[cold]
+    fn expire_late(&mut self, now: Instant, slot: u32, deadline: Instant) {
+        self.time_out_first(slot, |waiter| waiter < deadline);
+        self.expire(now, slot);
     }
 
     /// Times out those at the head of a line whose deadlines have come.
@@ -333,13 +342,9 @@ impl Table {
     }
 
     /// Does the due deadlines in the order of `OP-6`, then answers those for whom no token is left: `BUDGET`
-    /// in all.
-    fn process_due(&mut self, now: Instant) {
-        for _ in 0..BUDGET {
-            if !self.process_first(now) && !self.drain_one() {
-                return;
-            }
-        }
+    /// in all. Whether that was all.
+    fn process_due(&mut self, now: Instant) -> bool {
+        (0..BUDGET).any(|_| !self.process_first(now) && !self.drain_one())
     }
 
     /// Does the first due deadline. Whether there was one.
@@ -367,17 +372,17 @@ impl Table {
     /// A lease has run out.
     fn expire(&mut self, now: Instant, slot: u32) {
         self.holds.end_hold(slot);
-        if self.holds.slot(slot).line.is_empty() {
-            self.keys.lower(1);
-            self.holds.put_by(slot);
-        } else {
-            self.promote(now, slot);
+        match self.holds.slot(slot).line.first() {
+            Some(waiter) => self.promote(now, slot, waiter),
+            None => {
+                self.holds.put_by(slot);
+                self.keys.lower(1);
+            }
         }
     }
 
     /// Grants a lock whose hold has ended to the first waiter. It passes no gate.
-    fn promote(&mut self, now: Instant, slot: u32) {
-        let waiter = self.holds.slot(slot).line.first().expect("the caller has seen a waiter");
+    fn promote(&mut self, now: Instant, slot: u32, waiter: u32) {
         match self.holds.grant_ended(now, slot, self.queue.lease_of(waiter)) {
             Some(token) => {
                 self.answer(waiter, Verdict::Granted(token));
