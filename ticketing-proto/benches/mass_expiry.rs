@@ -23,13 +23,12 @@ struct Scene {
     key_limit: u32,
     /// Between one grant and the next.
     step: Duration,
-    /// Each so-manieth key has a waiter.
+    /// One key in so many has a waiter.
     waiter_each: Option<u64>,
 }
 
 fn main() {
-    let scene =
-        Scene { name: "all at once", key_limit: 4_000_000, step: Duration::ZERO, waiter_each: None };
+    let scene = Scene { name: "all at once", key_limit: 4_000_000, step: Duration::ZERO, waiter_each: None };
     let scenes = [
         scene,
         Scene { name: "spread over the second", step: Duration::from_nanos(999), ..scene },
@@ -65,8 +64,7 @@ struct Calls {
 }
 
 fn run(scene: Scene) -> Calls {
-    let limits =
-        Limits { keys: scene.key_limit, acquires: u32::MAX, waiters: 200_000, ..Limits::default() };
+    let limits = Limits { keys: scene.key_limit, acquires: u32::MAX, waiters: 200_000, ..Limits::default() };
     let tokens = TokenRange { next: Token::new(1).unwrap(), last: Token::new(u64::MAX).unwrap() };
     let mut table = Table::new(Instant::ORIGIN, TableConfig { limits, tokens, hash_seed: [1, 2] });
     let ask = |table: &mut Table, now, number: u64, wait| {
@@ -92,7 +90,6 @@ fn run(scene: Scene) -> Calls {
     let left = 1 + scene.waiter_each.map_or(0, |each| LEASES / each);
     let (mut spans, mut ending) = (vec![first], 0);
     // Where nobody waits the sweep ends them: let its time have come.
-    table.settle(now);
     now = now + Duration::from_secs(5);
     while table.poll_timeout().is_some_and(|timeout| timeout <= now) {
         let start = Clock::now();
