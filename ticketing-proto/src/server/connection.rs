@@ -250,7 +250,8 @@ impl Connection {
         self.next_timeout().map(|(_, reason)| reason)
     }
 
-    /// Does what is due at `now`.
+    /// Does what is due at `now`. Offer the transport what is owed before, so that the peer is not blamed for a
+    /// pause of this process (`AD-6`).
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.advance_clock(now);
         self.expire(now);
@@ -429,9 +430,6 @@ impl Connection {
     fn flush(&mut self, now: Instant, cause: CloseReason, answering: bool) {
         self.close_reason.get_or_insert(cause);
         self.departure = self.is_authenticated;
-        if !answering {
-            self.delivery.forget_unanswered();
-        }
         self.phase = Phase::Flushing { deadline: now + FLUSH_TIMEOUT, answering };
     }
 
@@ -439,7 +437,6 @@ impl Connection {
     fn end(&mut self, cause: CloseReason) {
         self.close_reason.get_or_insert(cause);
         self.departure |= self.is_open();
-        self.delivery.forget_unanswered();
         self.delivery.take_back_unfinished();
         self.write_shutdown = false;
         self.phase = Phase::Closed;

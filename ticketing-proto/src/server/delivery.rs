@@ -60,11 +60,6 @@ impl Delivery {
         }
     }
 
-    /// Nothing that is unanswered will be answered any more.
-    pub(super) fn forget_unanswered(&mut self) {
-        self.unanswered = 0;
-    }
-
     /// So many waiters have left their queues, and flight with it.
     pub(super) fn waiters_left(&mut self, count: u32) {
         self.unanswered = self.unanswered.saturating_sub(count);

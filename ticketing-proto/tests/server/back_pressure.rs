@@ -58,18 +58,17 @@ fn r01_a_peer_that_asks_ends_and_never_reads_is_closed_after_10_s() {
 }
 
 #[test]
-fn ad_5_reading_goes_on_below_half_and_not_before() {
+fn ad_5_reading_stops_at_64_kib_and_goes_on_below_half_of_that() {
     let mut rig = Rig::new();
     let peer = rig.login();
     rig.set_room(peer, 0);
-    let reply_len = not_held(0, "nothing").len();
-    let (requests, _) = releases((MAX_OWED / reply_len) as u64);
-    rig.write(peer, &requests);
-    assert!(rig.server.wants_read(peer), "{} owed", MAX_OWED / reply_len * reply_len);
-    rig.write(peer, &release(0, "nothing"));
-    assert!(!rig.server.wants_read(peer));
-    let owed = requests.len() + reply_len;
-    rig.set_room(peer, owed - MAX_OWED / 2);
+    // The reply to each has 16 bytes.
+    let request = release(0, "6bytes");
+    rig.write(peer, &request.repeat(MAX_OWED / 16 - 1));
+    assert!(rig.server.wants_read(peer));
+    rig.write(peer, &request);
+    assert!(!rig.server.wants_read(peer), "exactly 64 KiB are owed");
+    rig.set_room(peer, MAX_OWED / 2);
     assert!(!rig.server.wants_read(peer), "exactly half is owed");
     rig.set_room(peer, 1);
     assert!(rig.server.wants_read(peer));
@@ -95,7 +94,22 @@ fn ad_6_every_byte_taken_gives_10_s_more() {
 }
 
 #[test]
-fn ad_6_a_peer_that_owes_nothing_may_be_quiet_for_ever() {
+fn ad_6_trying_to_send_gives_no_time() {
+    let mut rig = Rig::new();
+    let peer = rig.login();
+    rig.set_room(peer, 0);
+    rig.send(peer, &release(1, "k"));
+    for _ in 0..9 {
+        rig.advance(secs(1));
+        rig.set_room(peer, 0);
+    }
+    assert!(rig.is_open(peer));
+    rig.advance(secs(1));
+    assert_eq!(rig.socket(peer).closed, Some(CloseReason::WriteStalled));
+}
+
+#[test]
+fn ad_6_a_peer_that_is_owed_nothing_may_be_quiet_for_ever() {
     let mut rig = Rig::new();
     let peer = rig.login();
     rig.send(peer, &acquire(0, 1, 1, "k"));

@@ -210,6 +210,31 @@ fn fr_6_the_end_of_a_frame_that_comes_after_its_time_is_not_executed() {
 }
 
 #[test]
+fn op_7_waiters_must_leave_and_grants_come_back_however_an_open_connection_ends() {
+    let ends: [fn(&mut Connection); 2] =
+        [|peer| peer.handle_timeout(START + secs(10)), |peer| peer.handle_disconnected(START)];
+    for end in ends {
+        let mut peer = open();
+        assert_eq!(receive(&mut peer, &[acquire(9, 5, 1, "k"), acquire(9, 5, 2, "k")].concat()), 2);
+        peer.reply_to_waiter(START, grant(1));
+        end(&mut peer);
+        assert!(peer.is_closed());
+        assert!(peer.poll_departure());
+        assert_eq!(withdrawn(&mut peer), [(k().to_key(), token(1))]);
+        assert_eq!(peer.take_settled(), 1);
+    }
+}
+
+#[test]
+fn writing_to_a_transport_that_is_gone_is_not_shut_down() {
+    let mut peer = open();
+    assert_eq!(receive(&mut peer, b"?"), 0);
+    assert_eq!(transmit(&mut peer), error(Reason::BadOp));
+    peer.handle_disconnected(START);
+    assert!(!peer.poll_shutdown_write());
+}
+
+#[test]
 fn the_first_cause_of_the_end_is_kept() {
     let mut peer = open();
     peer.handle_eof(START);
