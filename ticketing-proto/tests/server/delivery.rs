@@ -39,6 +39,7 @@ fn f20_replies_that_the_transport_has_no_room_for_are_flushed_behind_the_end_of_
     rig.set_room(peer, 0);
     rig.send(peer, &[acquire(0, 60, 1, "k"), release(1, "k"), acquire(0, 60, 2, "k")].concat());
     rig.eof(peer);
+    assert!(!rig.server.wants_read(peer), "there is nothing behind the end");
     rig.advance(millis(4_999));
     assert_eq!(rig.socket(peer).closed, None);
     rig.set_room(peer, usize::MAX);
