@@ -9,8 +9,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
+use ticketing_host::socket::reset_at_close;
 use ticketing_proto::limits::READ_BUFFER_LEN;
-use ticketing_proto::server::Connection;
+use ticketing_proto::server::{CloseReason, Connection};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep_until};
@@ -64,6 +65,10 @@ impl Future for Task {
         let result = if shared.is_cut() { Ok(()) } else { ready!(this.poll(shared, context)) };
         shared.log.ended(this.address, this.connection.close_reason(), result.as_ref().err());
         if let Some(Peer { connection, stream, .. }) = peer.take() {
+            if connection.close_reason() == Some(CloseReason::WriteStalled) {
+                // If this fails the connection is gone, too, only later.
+                let _ = reset_at_close(&stream);
+            }
             // The table first: whoever sees the connection closed finds its waiters gone.
             shared.end(connection);
             drop(stream);
