@@ -3,6 +3,7 @@
 //! A *driver* is what an adapter brings: it owns the sockets and carries bytes, events and the time between them and
 //! the broker, which is behind the lock of [`Shared`].
 
+mod outgoing;
 mod shared;
 mod ticket;
 mod watch;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use ticketing_proto::client::{Broker, BrokerConfig, ConfigError};
 
+pub use outgoing::Outgoing;
 pub use shared::{Handle, Shared};
 pub use ticket::{Acquiring, Releasing, Ticket};
 pub use watch::{ClientClosed, ended, ready};

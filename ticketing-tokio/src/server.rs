@@ -14,7 +14,6 @@ use ticketing_host::server::Reserve;
 use ticketing_proto::server::Hub;
 use tokio::net::{TcpListener, ToSocketAddrs, lookup_host};
 use tokio::task::JoinSet;
-use tracing::info;
 
 use shared::{Clock, Shared};
 
@@ -85,9 +84,9 @@ impl Server {
         for listener in listeners {
             accepting.spawn(listen::accept(listener, Arc::clone(&shared)));
         }
-        info!(?addresses, "serving");
+        shared.log.serving(&addresses);
         wait_until(&shared, Shared::is_shutting_down).await?;
-        info!("shutting down");
+        shared.log.shutting_down();
         // The listening sockets close here.
         accepting.shutdown().await;
         wait_until(&shared, Shared::is_drained).await

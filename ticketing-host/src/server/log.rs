@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use ticketing_proto::server::{CloseReason, Refused};
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 /// Events of one kind in one second.
 const EVENTS_PER_SECOND: u32 = 10;
@@ -26,6 +26,21 @@ impl Log {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// It serves, on these addresses.
+    pub fn serving(&self, addresses: &[SocketAddr]) {
+        info!(?addresses, "serving");
+    }
+
+    /// The shutdown has begun.
+    pub fn shutting_down(&self) {
+        info!("shutting down");
+    }
+
+    /// More tokens could not be reserved, and so many are left. At most once a second.
+    pub fn not_reserved(&self, error: &io::Error, left: u64) {
+        error!(%error, left, "cannot reserve tokens; grants end with those that are left");
     }
 
     /// A connection could not be accepted.

@@ -5,16 +5,15 @@ use std::future::poll_fn;
 use std::io;
 use std::mem;
 use std::net::Shutdown;
-use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use socket2::SockRef;
-use ticketing_host::client::Shared;
+use ticketing_host::client::{Outgoing, Shared};
 use ticketing_host::clock;
-use ticketing_proto::client::{Broker, Event, Failure};
+use ticketing_proto::client::{Event, Failure};
 use ticketing_proto::id::ConnectionId;
 use ticketing_proto::time::Instant;
 use tokio::io::{AsyncRead as _, ReadBuf};
@@ -71,17 +70,7 @@ enum Stage {
 
 struct Stream {
     socket: TcpStream,
-    can_write: bool,
-    /// What the latest poll gave: a part of the driver's `output`.
-    offered: Range<usize>,
-    written: Option<Written>,
-}
-
-/// How a write went; the broker is told next.
-#[derive(Clone, Copy)]
-enum Written {
-    Took(usize),
-    Failed,
+    outgoing: Outgoing,
 }
 
 impl Driver {
@@ -156,7 +145,7 @@ impl Driver {
             Ok(socket) => {
                 self.addresses[address].failures = 0;
                 self.shared.note_connect_error(None);
-                self.peers[at].stage = Stage::Open(Stream::new(socket));
+                self.peers[at].stage = Stage::Open(Stream { socket, outgoing: Outgoing::default() });
                 self.shared.drive(&mut self.errands, |broker, now| broker.handle_connected(now, id));
             }
             Err(error) => {
@@ -196,9 +185,10 @@ impl Driver {
     /// Whether a connection that was full takes bytes again.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_room = false;
-        for (_, stream) in open(&mut self.peers).filter(|(_, stream)| !stream.can_write) {
-            stream.can_write = stream.socket.poll_write_ready(cx).is_ready();
-            has_room |= stream.can_write;
+        for (_, stream) in open(&mut self.peers).filter(|(_, stream)| !stream.outgoing.can_write()) {
+            let is_ready = stream.socket.poll_write_ready(cx).is_ready();
+            stream.outgoing.set_can_write(is_ready);
+            has_room |= is_ready;
         }
         has_room
     }
@@ -229,14 +219,14 @@ impl Driver {
             self.output.clear();
             let (peers, output) = (&mut self.peers, &mut self.output);
             let (has_offer, next_timeout) = self.shared.drive(&mut self.errands, |broker, now| {
-                open(peers).for_each(|(id, stream)| stream.report(broker, now, id));
+                open(peers).for_each(|(id, stream)| stream.outgoing.report(broker, now, id));
                 if round == 0 && broker.poll_timeout().is_some_and(|at| at <= now) {
                     broker.handle_timeout(now);
                 }
                 let mut has_offer = false;
                 if round < WRITES_PER_TURN {
-                    for (id, stream) in open(peers).filter(|(_, stream)| stream.can_write) {
-                        has_offer |= stream.take_offer(broker, now, id, output);
+                    for (id, stream) in open(peers) {
+                        has_offer |= stream.outgoing.take_offer(broker, now, id, output);
                     }
                 }
                 (has_offer, broker.poll_timeout())
@@ -292,49 +282,9 @@ impl Drop for Driver {
 }
 
 impl Stream {
-    const fn new(socket: TcpStream) -> Self {
-        Self { socket, can_write: true, offered: 0..0, written: None }
-    }
-
-    /// Appends what is to be written next.
-    fn take_offer(
-        &mut self,
-        broker: &mut Broker,
-        now: Instant,
-        id: ConnectionId,
-        output: &mut Vec<u8>,
-    ) -> bool {
-        let start = output.len();
-        let has_offer = broker.poll_transmit(now, id, output);
-        self.offered = start..output.len();
-        has_offer
-    }
-
     fn write(&mut self, output: &[u8]) {
-        let offered = &output[mem::take(&mut self.offered)];
-        if offered.is_empty() {
-            return;
-        }
-        self.written = Some(match self.socket.try_write(offered) {
-            Ok(len) => Written::Took(len),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.can_write = false;
-                Written::Took(0)
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Written::Took(0),
-            Err(_) => Written::Failed,
-        });
-    }
-
-    /// Tells how the write went. One that failed took nothing.
-    fn report(&mut self, broker: &mut Broker, now: Instant, id: ConnectionId) {
-        match self.written.take() {
-            None => {}
-            Some(Written::Took(len)) => broker.handle_transmitted(now, id, len),
-            Some(Written::Failed) => {
-                broker.handle_transmitted(now, id, 0);
-                broker.handle_write_failed(now, id);
-            }
+        if let Some(offered) = self.outgoing.offered(output) {
+            self.outgoing.wrote(self.socket.try_write(offered));
         }
     }
 }

@@ -57,7 +57,7 @@ pub(super) async fn reserve_tokens(shared: Arc<Shared>, mut reserve: Reserve) {
             Ok(_) => io::Error::other("the reserved tokens are not above the earlier ones"),
             Err(error) => error,
         };
-        error!(%error, left, "cannot reserve tokens; grants end with those that are left");
+        shared.log.not_reserved(&error, left);
         sleep(RESERVE_PAUSE).await;
     }
 }
