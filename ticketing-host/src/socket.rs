@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use ticketing_proto::limits::MAX_OWED;
 
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
@@ -36,6 +37,28 @@ pub fn configure<'a>(stream: impl Into<SockRef<'a>>) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
     Ok(())
+}
+
+/// What a server asks of a connection that it has accepted: all of [`configure`], and that what the peer does not
+/// read stays with the server, which counts it (`AD-5`, `AD-6`). The system would take megabytes of it, little by
+/// little.
+///
+/// # Errors
+/// The system's.
+pub fn configure_accepted<'a>(stream: impl Into<SockRef<'a>>) -> io::Result<()> {
+    let socket = stream.into();
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    socket.set_tcp_notsent_lowat(MAX_OWED as u32)?;
+    configure(socket)
+}
+
+/// Has the close of a connection reset it: what the system has kept for a peer that does not read
+/// (`AD-6`) would stay there for as long as it waits for a dead one.
+///
+/// # Errors
+/// The system's.
+pub fn reset_at_close<'a>(stream: impl Into<SockRef<'a>>) -> io::Result<()> {
+    stream.into().set_linger(Some(Duration::ZERO))
 }
 
 /// A socket that listens on `address` and does not block.

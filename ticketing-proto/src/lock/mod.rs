@@ -13,6 +13,8 @@ mod siphash;
 mod slab;
 mod start;
 mod table;
+#[cfg(test)]
+mod tests;
 mod written;
 
 pub use admission::GateUsage;

@@ -45,7 +45,7 @@ fn admit(shared: &Arc<Shared>, stream: TcpStream, address: SocketAddr) {
         Ok(connection) => connection,
         Err(refused) => return shared.log.refused(address, refused),
     };
-    if let Err(error) = socket::configure(&stream) {
+    if let Err(error) = socket::configure_accepted(&stream) {
         shared.log.not_set_up(address, &error);
         return shared.end(connection);
     }

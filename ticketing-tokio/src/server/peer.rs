@@ -5,12 +5,13 @@ use std::future::Future;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
+use ticketing_host::socket::reset_at_close;
 use ticketing_proto::limits::READ_BUFFER_LEN;
-use ticketing_proto::server::Connection;
+use ticketing_proto::server::{CloseReason, Connection};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep_until};
@@ -64,6 +65,10 @@ impl Future for Task {
         let result = if shared.is_cut() { Ok(()) } else { ready!(this.poll(shared, context)) };
         shared.log.ended(this.address, this.connection.close_reason(), result.as_ref().err());
         if let Some(Peer { connection, stream, .. }) = peer.take() {
+            if connection.close_reason() == Some(CloseReason::WriteStalled) {
+                // If this fails the connection is gone, too, only later.
+                let _ = reset_at_close(&stream);
+            }
             // The table first: whoever sees the connection closed finds its waiters gone.
             shared.end(connection);
             drop(stream);
@@ -107,7 +112,7 @@ impl Peer {
                 is_to_ask = true;
             }
         }
-        context.waker().wake_by_ref();
+        give_way(context);
         Poll::Pending
     }
 
@@ -171,5 +176,22 @@ impl Peer {
             timer.as_mut().reset(at);
         }
         Poll::Pending
+    }
+}
+
+/// Has the task polled again when all others have had their turn, those included that the system has something for
+/// by then. A task that just woke itself would have the runtime ask the system in every 61st turn only.
+fn give_way(context: &mut Context<'_>) {
+    let _ = pin!(tokio::task::yield_now()).poll(context);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connections_task_has_no_room_for_buffers() {
+        assert!(size_of::<Task>() <= size_of::<Connection>() + 128, "{}", size_of::<Task>());
+        assert!(size_of::<Task>() <= 640, "{}", size_of::<Task>());
     }
 }

@@ -13,6 +13,8 @@ use crate::scripted::{Asked, Peer, Scripted};
 /// What the server did.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Ledger {
+    /// Connections that are open now.
+    pub(crate) open: usize,
     pub(crate) acquires: usize,
     pub(crate) releases: usize,
     /// Granted and not released yet.
@@ -61,6 +63,13 @@ impl Automatic {
         self.frozen.send_replace(is_frozen);
     }
 
+    /// Until the ledger shows it.
+    pub(crate) async fn wait_for(&self, shows: impl Fn(&Ledger) -> bool) {
+        while !shows(&self.ledger()) {
+            tokio::task::yield_now().await;
+        }
+    }
+
     async fn serve(self, scripted: Scripted, pace: Pace) {
         let mut connections = JoinSet::new();
         let mut number = 0;
@@ -69,6 +78,7 @@ impl Automatic {
             let server = self.clone();
             number += 1;
             connections.spawn(async move {
+                let _open = Open::new(&server);
                 server.pause(pace(number)).await;
                 if peer.try_greet().await.is_err() {
                     return;
@@ -113,5 +123,21 @@ impl Automatic {
                 peer.try_confirm(asked, if was_held { b'R' } else { b'N' }).await
             }
         }
+    }
+}
+
+/// Counts a connection as open while it is kept.
+struct Open<'a>(&'a Automatic);
+
+impl<'a> Open<'a> {
+    fn new(server: &'a Automatic) -> Self {
+        server.ledger.lock().expect("no test panics with it").open += 1;
+        Self(server)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.ledger.lock().expect("no test panics with it").open -= 1;
     }
 }
