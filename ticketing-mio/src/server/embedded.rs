@@ -16,7 +16,7 @@ use ticketing_host::server::{Log, fresh_nonce};
 use ticketing_host::socket::{self, ACCEPT_PAUSE, ACCEPTS_PER_TURN};
 use ticketing_proto::limits::READ_BUFFER_LEN;
 use ticketing_proto::lock::Usage;
-use ticketing_proto::server::{Server as Core, ServerEvent};
+use ticketing_proto::server::{CloseReason, Server as Core, ServerEvent};
 use ticketing_proto::time::Instant;
 
 use super::peers::{Peer, Peers};
@@ -245,8 +245,8 @@ impl EmbeddedServer {
         };
         let token = Token(self.first_place + self.peers.next_place());
         let both = Interest::READABLE | Interest::WRITABLE;
-        let set_up =
-            socket::configure(&stream).and_then(|()| self.registry.register(&mut stream, token, both));
+        let set_up = socket::configure_accepted(&stream)
+            .and_then(|()| self.registry.register(&mut stream, token, both));
         match set_up {
             Ok(()) => self.peers.insert(Peer::new(id, stream, address)),
             Err(error) => {
@@ -338,6 +338,10 @@ impl EmbeddedServer {
                 ServerEvent::Close { connection, reason } => {
                     if let Some(mut peer) = self.peers.remove(connection) {
                         self.log.ended(peer.address, Some(reason), peer.error.as_ref());
+                        if reason == CloseReason::WriteStalled {
+                            // If this fails the connection is gone, too, only later.
+                            let _ = socket::reset_at_close(&peer.stream);
+                        }
                         // It closes here, be it registered or not.
                         let _ = self.registry.deregister(&mut peer.stream);
                     }

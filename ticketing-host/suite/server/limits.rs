@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Running, Said, acquire, limited};
+use super::support::{Client, Running, Said, acquire, limited};
 
 /// Waits until the server has ended the connection, without reading what it says.
 fn wait_for_end_unread(client: &mut Client) -> io::ErrorKind {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ticketing_proto::wire::auth::Secret;
 
-use crate::support::{Client, Running, Said, acquire, limited, release, response};
+use super::support::{Client, Running, Said, acquire, limited, release, response};
 
 /// Every way to cut `len` bytes in two or in three.
 fn cuts(len: usize) -> Vec<[usize; 2]> {

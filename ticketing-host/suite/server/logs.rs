@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use ticketing_proto::wire::auth::Secret;
-use ticketing_tokio::Server;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::support::{Client, Said, acquire, config};
+use super::support::{Client, Running, Said, acquire, config};
 
 const SECRET: &str = "correct-horse-battery";
 
@@ -41,18 +40,8 @@ fn faults_are_logged_with_the_address_at_a_bounded_rate_and_without_secrets_and_
     config.secret = Secret::new(SECRET.as_bytes());
     let told = format!("{config:?}");
     assert!(!told.contains(SECRET), "{told}");
-    let (tell, listening) = std::sync::mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        tracing::subscriber::with_default(subscriber, || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                let server = Server::bind("127.0.0.1:0", config).await.unwrap();
-                tell.send((server.local_addrs()[0], server.shutdown_handle())).unwrap();
-                server.serve().await.unwrap();
-            });
-        });
-    });
-    let (address, shutdown) = listening.recv().unwrap();
+    let server = tracing::subscriber::with_default(subscriber, || Running::with(config));
+    let address = server.address();
 
     let start = Instant::now();
     let mut responses = Vec::new();
@@ -61,7 +50,7 @@ fn faults_are_logged_with_the_address_at_a_bounded_rate_and_without_secrets_and_
         let mut client = Client::connect(address);
         first_stranger.get_or_insert(client.stream.local_addr().unwrap());
         let nonce = client.challenge();
-        let wrong = crate::support::response(&Secret::new(*b"wrong"), &nonce);
+        let wrong = super::support::response(&Secret::new(*b"wrong"), &nonce);
         client.send(&wrong);
         assert_eq!(client.hear_all(), [Said::Error("auth_failed".to_owned()), Said::End]);
         responses.push(String::from_utf8(wrong).unwrap().trim_end().to_owned());
@@ -70,7 +59,7 @@ fn faults_are_logged_with_the_address_at_a_bounded_rate_and_without_secrets_and_
     // A key that would move the cursor, and many frames that are refused.
     let mut client = Client::connect(address);
     let nonce = client.challenge();
-    let good = crate::support::response(&Secret::new(SECRET.as_bytes()), &nonce);
+    let good = super::support::response(&Secret::new(SECRET.as_bytes()), &nonce);
     client.send(&good);
     client.take(0, 60, 1, "evil\u{1b}[2J\r\u{2028}\u{202e}");
     for _ in 0..1000 {
@@ -79,9 +68,7 @@ fn faults_are_logged_with_the_address_at_a_bounded_rate_and_without_secrets_and_
     }
     client.send(b"\x1b");
     assert_eq!(client.hear_all(), [Said::Error("bad_op".to_owned()), Said::End]);
-    shutdown.shut_down();
-    shutdown.shut_down();
-    thread.join().unwrap();
+    drop(server);
 
     let bytes = log.0.lock().unwrap().clone();
     let text = String::from_utf8(bytes).unwrap();

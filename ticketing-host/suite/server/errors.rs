@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ticketing_proto::wire::auth::Secret;
 
-use crate::support::{Running, Said, acquire, config, response};
+use super::support::{Running, Said, acquire, config, response};
 
 fn error(reason: &str) -> Vec<Said> {
     vec![Said::Error(reason.to_owned()), Said::End]
@@ -120,7 +120,7 @@ fn a_bad_key_and_a_bad_lease_leave_the_connection_open() {
     for (frame, reason) in [
         (acquire(0, 5, 1, "a b"), "bad_key"),
         (acquire(0, 5, 1, ""), "bad_key"),
-        (crate::support::release(1, &"x".repeat(129)), "bad_key"),
+        (super::support::release(1, &"x".repeat(129)), "bad_key"),
         (acquire(0, 0, 1, "k"), "bad_lease"),
         (acquire(0, 251, 1, ""), "bad_lease"),
     ] {

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Running, Said, acquire, config, limited, release};
+use super::support::{Client, Running, Said, acquire, config, limited, release};
 
 /// How many of the queue's `places` on `k` are free, found by filling them.
 fn fill(probe: &mut Client) -> usize {

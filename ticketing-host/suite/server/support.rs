@@ -2,25 +2,20 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use ticketing_host::server::ServerConfig;
 use ticketing_proto::id::Token;
 use ticketing_proto::limits::Limits;
 use ticketing_proto::lock::TokenRange;
 use ticketing_proto::wire::auth::{self, Secret};
-use ticketing_tokio::{Server, ServerConfig, ShutdownHandle};
-use tokio::runtime;
+use tracing::dispatcher;
+
+use crate::adapter::{self, Flavour, Prepared, ShutdownHandle};
 
 /// How long a test waits for what must come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
-
-/// The runtime that a server runs on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Flavour {
-    CurrentThread,
-    MultiThread,
-}
 
 /// A server that ends with the test.
 pub(crate) struct Running {
@@ -50,26 +45,20 @@ impl Running {
 
     pub(crate) fn with(config: ServerConfig) -> Self {
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self::on(Flavour::CurrentThread, &[local], config).unwrap()
+        Self::on(Flavour::ALL[0], &[local], config).unwrap()
     }
 
-    /// Each of a runtime's kinds.
-    pub(crate) fn of_each_flavour(config: impl Fn() -> ServerConfig) -> [Self; 2] {
+    /// One of each way that the adapter has to run a server.
+    pub(crate) fn of_each_flavour(config: impl Fn() -> ServerConfig) -> [Self; Flavour::ALL.len()] {
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
-        [Flavour::CurrentThread, Flavour::MultiThread]
-            .map(|flavour| Self::on(flavour, &[local], config()).unwrap())
+        Flavour::ALL.map(|flavour| Self::on(flavour, &[local], config()).unwrap())
     }
 
+    /// In a thread whose log events go where those of this one go.
     pub(crate) fn on(flavour: Flavour, addresses: &[SocketAddr], config: ServerConfig) -> io::Result<Self> {
-        let mut builder = match flavour {
-            Flavour::CurrentThread => runtime::Builder::new_current_thread(),
-            Flavour::MultiThread => runtime::Builder::new_multi_thread(),
-        };
-        let runtime = builder.worker_threads(2).enable_all().build()?;
-        let server = runtime.block_on(Server::bind(addresses, config))?;
-        let addresses = server.local_addrs().to_vec();
-        let shutdown = server.shutdown_handle();
-        let thread = std::thread::spawn(move || runtime.block_on(server.serve()));
+        let Prepared { addresses, shutdown, serve } = adapter::prepare(flavour, addresses, config)?;
+        let log = dispatcher::get_default(Clone::clone);
+        let thread = thread::spawn(move || dispatcher::with_default(&log, serve));
         Ok(Self { addresses, shutdown, thread: Some(thread) })
     }
 
@@ -106,7 +95,7 @@ impl Drop for Running {
         self.shutdown.shut_down();
         self.shutdown.shut_down();
         let result = thread.join();
-        if !std::thread::panicking() {
+        if !thread::panicking() {
             result.unwrap().unwrap();
         }
     }

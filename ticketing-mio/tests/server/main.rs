@@ -1,0 +1,6 @@
+//! The server over real sockets, byte by byte.
+
+mod adapter;
+mod embedding;
+#[path = "../../../ticketing-host/suite/server/mod.rs"]
+mod suite;
