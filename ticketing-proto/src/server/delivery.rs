@@ -60,10 +60,9 @@ impl Delivery {
         }
     }
 
-    /// So many waiters have left their queues, and flight with it.
+    /// So many requests will never be answered: they were waiters, and have left.
     pub(super) fn waiters_left(&mut self, count: u32) {
         self.unanswered = self.unanswered.saturating_sub(count);
-        self.in_flight = self.in_flight.saturating_sub(count);
     }
 
     /// An `L` that is not on its way yet is out of date.
@@ -130,11 +129,7 @@ impl Delivery {
     }
 
     pub(super) fn poll_withdrawn(&mut self) -> Option<(Key, Token)> {
-        let first = self.withdrawn.pop_front();
-        if self.withdrawn.is_empty() {
-            self.withdrawn.shrink_to_fit();
-        }
-        first
+        self.withdrawn.pop_front()
     }
 }
 

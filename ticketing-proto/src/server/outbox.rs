@@ -115,7 +115,7 @@ impl Outbox {
     pub(super) fn show(&mut self, out: &mut Vec<u8>) -> bool {
         let batch: usize = self.frames.iter().take(MAX_BATCH).map(|frame| frame.len()).sum();
         let next = &self.bytes[self.start + self.taken..self.start + batch];
-        self.shown = self.shown.max(next.len());
+        self.shown = next.len();
         out.extend_from_slice(next);
         !next.is_empty()
     }

@@ -235,6 +235,14 @@ fn writing_to_a_transport_that_is_gone_is_not_shut_down() {
 }
 
 #[test]
+fn a_clock_that_goes_back_is_clamped() {
+    let mut peer = open();
+    peer.handle_timeout(START + secs(100));
+    assert_eq!(receive(&mut peer, b"A"), 0);
+    assert_eq!(peer.poll_timeout(), Some(START + secs(105)));
+}
+
+#[test]
 fn the_first_cause_of_the_end_is_kept() {
     let mut peer = open();
     peer.handle_eof(START);

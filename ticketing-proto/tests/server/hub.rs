@@ -121,6 +121,34 @@ fn op_7_a_grant_in_the_mail_of_a_connection_that_was_reset_without_the_hub_is_no
 }
 
 #[test]
+fn ad_1_a_timeout_in_the_mail_of_a_connection_that_ends_leaves_nothing_in_flight() {
+    let mut tasks = Tasks::new();
+    let [mut holder, mut waiter] = [(); 2].map(|()| tasks.login());
+    tasks.receive(&mut holder, &acquire(0, 250, 1, "k"));
+    tasks.receive(&mut waiter, &acquire(1, 250, 2, "k"));
+    tasks.now = tasks.now + secs(1);
+    tasks.hub.handle_timeout(tasks.now);
+    assert_eq!(tasks.hub.poll_mail(), Some(waiter.id()));
+    assert_eq!(tasks.hub.usage().acquires.used, 2);
+    tasks.hub.disconnect(tasks.now, waiter);
+    assert_eq!(tasks.hub.usage().acquires.used, 1);
+    tasks.expect_nothing_left([holder]);
+}
+
+#[test]
+fn op_7_waiters_leave_with_their_connection_whoever_was_told_of_its_departure() {
+    let mut tasks = Tasks::new();
+    let [mut holder, mut waiter] = [(); 2].map(|()| tasks.login());
+    tasks.receive(&mut holder, &acquire(0, 250, 1, "k"));
+    tasks.receive(&mut waiter, &acquire(60, 250, 2, "k"));
+    waiter.handle_eof(tasks.now);
+    assert!(waiter.poll_departure());
+    tasks.hub.disconnect(tasks.now, waiter);
+    assert_eq!(tasks.hub.usage().waiters.used, 0);
+    tasks.expect_nothing_left([holder]);
+}
+
+#[test]
 fn tr_10_a_grant_in_the_mail_is_withdrawn_by_the_end_of_the_stream() {
     let (mut tasks, holder, mut waiter, mut next) = granted_by_mail();
     tasks.hub.receive_eof(tasks.now, &mut waiter);
