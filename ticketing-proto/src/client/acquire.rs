@@ -439,6 +439,18 @@ impl Broker {
         }
     }
 
+    /// Of the first acquires that a connection is to send, those whose callers went away while they might have been
+    /// sent: they were not (`CA-11`).
+    pub(super) fn drop_unwanted(&mut self, link: usize, count: usize) {
+        let is_wanted = |owner: &Owner| self.acquires.get(owner).is_some_and(Acquire::is_waited_for);
+        let first = self.links[link].sender.first_acquires(count);
+        let unwanted: Vec<_> = first.filter(|owner| !is_wanted(owner)).collect();
+        for owner in unwanted {
+            self.links[link].sender.withdraw(Item::Acquire(owner));
+            self.place(owner, Place::Over);
+        }
+    }
+
     pub(super) fn close_acquires(&mut self) {
         let owners: Vec<_> = self.acquires.keys().copied().collect();
         for owner in owners {

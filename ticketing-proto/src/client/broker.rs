@@ -321,9 +321,12 @@ impl Broker {
 
     /// How many of the bytes of the latest [`poll_transmit`](Self::poll_transmit) the transport took, 0 included.
     pub fn handle_transmitted(&mut self, now: Instant, connection: ConnectionId, len: usize) {
-        self.advance(now);
-        if let Some(link) = self.link_of(connection) {
-            self.links[link].sender.handle_transmitted(len);
+        let now = self.advance(now);
+        let Some(link) = self.link_of(connection) else { return };
+        let taken_back = self.links[link].sender.handle_transmitted(len);
+        if taken_back > 0 {
+            self.drop_unwanted(link, taken_back);
+            self.settle_down(now);
         }
     }
 

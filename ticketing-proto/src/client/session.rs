@@ -146,10 +146,11 @@ impl Sender {
         out.extend_from_slice(&self.offered_bytes);
     }
 
-    /// How much of the latest poll's bytes the transport took. Whatever was begun is sent; the rest is unsent again.
-    pub(super) fn handle_transmitted(&mut self, len: usize) {
+    /// How much of the latest poll's bytes the transport took. Whatever was begun is sent; the rest is unsent
+    /// again. Gives how many acquires were taken back so: they are the first to go out next.
+    pub(super) fn handle_transmitted(&mut self, len: usize) -> usize {
         if self.is_shut {
-            return;
+            return 0;
         }
         debug_assert!(len <= self.offered_bytes.len(), "more was taken than was offered");
         let len = len.min(self.offered_bytes.len());
@@ -170,7 +171,9 @@ impl Sender {
             self.head.clear();
             self.head.extend_from_slice(self.offered_bytes.get(len..begun_until).unwrap_or_default());
         }
+        let unsent = self.acquires.len();
         self.take_offer_back();
+        self.acquires.len() - unsent
     }
 
     /// Nothing goes out any more. Gives the unsent requests; what was offered counts as sent.
@@ -186,6 +189,11 @@ impl Sender {
         let releases = core::mem::take(&mut self.releases);
         let acquires = core::mem::take(&mut self.acquires);
         releases.into_iter().map(Item::Release).chain(acquires.into_iter().map(Item::Acquire))
+    }
+
+    /// The acquires that go out first.
+    pub(super) fn first_acquires(&self, count: usize) -> impl Iterator<Item = Owner> {
+        self.acquires.iter().copied().take(count)
     }
 
     /// What may have been sent and is unanswered; nothing is left of it here. After [`shut`](Self::shut).

@@ -125,12 +125,31 @@ fn a_cancel_during_a_write_is_settled_by_what_was_taken() {
         assert!(rig.broker.poll_transmit(rig.now, first, &mut out));
         rig.broker.cancel(rig.now, id);
         rig.broker.handle_transmitted(rig.now, first, taken);
+        assert_eq!(rig.broker.outstanding(), usize::from(taken > 0), "what was not sent is gone at once");
         rig.pump();
         assert_eq!(rig.seen(), [], "a cancelled frame is not offered again");
         rig.pass(secs(20));
         assert_eq!(rig.peer(first).is_write_shut, taken > 0, "an overdue ghost closes its connection");
         rig.eof(first);
         assert_eq!(rig.broker.outstanding(), 0);
+    }
+}
+
+/// CC-6: closed between poll and report, and nothing was taken: there is nothing to wait for.
+#[test]
+fn a_close_during_a_write_is_settled_by_what_was_taken() {
+    for taken in [0, 13] {
+        let (mut rig, first) = Rig::ready();
+        let id = rig.broker.acquire(rig.now, "k", wait(secs(20))).expect("begun");
+        let mut out = Vec::new();
+        assert!(rig.broker.poll_transmit(rig.now, first, &mut out));
+        rig.broker.close(rig.now);
+        let outcome = rig.broker.claim(rig.now, id);
+        assert_eq!(outcome, Some(Err(AcquireError::Indeterminate)), "it may have been sent");
+        rig.broker.handle_transmitted(rig.now, first, taken);
+        rig.pump();
+        assert_eq!(rig.is_closed, taken == 0);
+        assert_eq!(rig.seen(), [], "it is not offered again");
     }
 }
 
