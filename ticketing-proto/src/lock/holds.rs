@@ -355,3 +355,13 @@ impl Slot {
         self.token.is_some_and(|current| current.value() == token)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_has_64_bytes_in_its_slab() {
+        assert_eq!(Slab::<Slot>::ENTRY_LEN, 64);
+    }
+}

@@ -49,7 +49,9 @@ pub(super) struct Queue {
     by_id: Index,
 }
 
+/// Packed, as there may be many: 52 bytes.
 #[derive(Clone, Copy, Debug)]
+#[repr(Rust, packed(4))]
 struct Waiter {
     owner: Owner,
     deadline: Instant,
@@ -180,4 +182,14 @@ impl Queue {
 const fn hash(id: ConnectionId) -> u32 {
     let mixed = id.value().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waiter_has_52_bytes_in_its_slab() {
+        assert_eq!(Slab::<Waiter>::ENTRY_LEN, 52);
+    }
 }

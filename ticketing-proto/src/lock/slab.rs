@@ -42,6 +42,10 @@ enum Entry<T> {
 }
 
 impl<T> Slab<T> {
+    /// What a value takes, in bytes.
+    #[cfg(test)]
+    pub(super) const ENTRY_LEN: usize = size_of::<Entry<T>>();
+
     pub(super) const fn new() -> Self {
         Self { chunks: Vec::new(), room: Vec::new(), first_room: 0, spare: None, len: 0 }
     }
