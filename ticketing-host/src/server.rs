@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ticketing_proto::id::Token;
 use ticketing_proto::limits::Limits;
 use ticketing_proto::lock::TokenRange;
+use ticketing_proto::tls::ServerTls;
 use ticketing_proto::wire::auth::{NONCE_LEN, Secret};
 
 pub use log::Log;
@@ -23,6 +24,8 @@ pub struct ServerConfig {
     pub secret: Secret,
     /// What is admitted.
     pub limits: Limits,
+    /// With it every connection is inside TLS (`TR-2`).
+    pub tls: Option<ServerTls>,
     tokens: TokenRange,
     reserve: Option<Reserve>,
 }
@@ -32,10 +35,10 @@ impl ServerConfig {
     /// a second, so a block should be some times as many.
     pub const LOW_TOKENS: u64 = 1 << 18;
 
-    /// A server with the default limits that grants `tokens`, see [`fresh_tokens`].
+    /// A server with the default limits and without TLS that grants `tokens`, see [`fresh_tokens`].
     #[must_use]
     pub fn new(secret: Secret, tokens: TokenRange) -> Self {
-        Self { secret, limits: Limits::default(), tokens, reserve: None }
+        Self { secret, limits: Limits::default(), tls: None, tokens, reserve: None }
     }
 
     /// Gets more tokens from `reserve` when few are left.
@@ -55,9 +58,9 @@ impl ServerConfig {
     /// # Errors
     /// If the system has no randomness.
     pub fn into_parts(self) -> io::Result<(ticketing_proto::server::ServerConfig, Option<Reserve>)> {
-        let Self { secret, limits, tokens, reserve } = self;
+        let Self { secret, limits, tls, tokens, reserve } = self;
         let hash_seed = [getrandom::u64()?, getrandom::u64()?];
-        Ok((ticketing_proto::server::ServerConfig { secret, limits, tokens, hash_seed }, reserve))
+        Ok((ticketing_proto::server::ServerConfig { secret, limits, tokens, hash_seed, tls }, reserve))
     }
 }
 
@@ -66,6 +69,7 @@ impl fmt::Debug for ServerConfig {
         f.debug_struct("ServerConfig")
             .field("secret", &self.secret)
             .field("limits", &self.limits)
+            .field("tls", &self.tls)
             .field("tokens", &self.tokens)
             .finish_non_exhaustive()
     }

@@ -13,6 +13,7 @@
 //! | ask for locks | [`client::Broker`] |
 //! | read and write the bytes alone | [`wire`] |
 //! | keep locks without a protocol | [`lock::Table`], [`lock`] |
+//! | encrypt, in either role | [`tls`], the feature `tls` |
 //!
 //! # The contract
 //!
@@ -87,6 +88,7 @@
 //!         limits: Limits::default(),
 //!         tokens: TokenRange { next: token(7), last: token(u64::MAX) },
 //!         hash_seed: [1, 2], // in earnest: random, and secret
+//!         tls: None,
 //!     },
 //! )?;
 //! let mut client = Broker::new(start, BrokerConfig { secret, ..BrokerConfig::new(["db-locks:5225"], 3) })?;
@@ -126,4 +128,5 @@ pub mod lock;
 mod scan;
 pub mod server;
 pub mod time;
+pub mod tls;
 pub mod wire;

@@ -52,6 +52,7 @@ fn server() -> Server {
         limits: Limits::default(),
         tokens: TokenRange { next: token(1), last: token(u64::MAX) },
         hash_seed: [1, 2],
+        tls: None,
     };
     Server::new(NOW, config).expect("limits above 0")
 }

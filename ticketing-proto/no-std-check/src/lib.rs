@@ -116,6 +116,7 @@ pub unsafe extern "C" fn ticketing_serve(data: *const u8, len: usize) -> usize {
         limits: Limits::default(),
         tokens: TokenRange { next: tokens.0, last: tokens.1 },
         hash_seed: [0; 2],
+        tls: None,
     };
     let now = Instant::ORIGIN;
     let Ok(mut hub) = Hub::new(now, config) else { return 0 };

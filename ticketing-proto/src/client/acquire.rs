@@ -320,6 +320,7 @@ impl Broker {
             Place::Pending => {
                 let error = match self.last_failure() {
                     Some(Failure::Protocol(error)) if !self.is_ready() => AcquireError::Protocol(error),
+                    Some(Failure::Tls(error)) if !self.is_ready() => AcquireError::Protocol(error.into()),
                     _ => AcquireError::Timeout,
                 };
                 self.conclude(owner, error);

@@ -12,11 +12,14 @@ use super::session::{Incoming, Item, Sender};
 use super::timers::{Timer, Timers};
 use crate::id::{ConnectionId, Owner, Token};
 use crate::time::Instant;
+use crate::tls::{ClientTls, End, Opening, Stage, TlsError};
 use crate::wire::auth::{Secret, respond};
 use crate::wire::{Reason, Reply};
 
 /// Connecting, TLS and authentication together (`CC-4`).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the last bytes of TLS may take.
+const PARTING_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a connection that was shut down is read from (`CA-5`).
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a closing client sends releases (`CC-6`).
@@ -81,6 +84,7 @@ pub struct Broker {
     pub(super) now: Instant,
     addresses: Vec<Box<str>>,
     secret: Secret,
+    tls: Option<ClientTls>,
     pub(super) max_in_flight: usize,
     pub(super) next_owner: Option<Owner>,
     pub(super) acquires: BTreeMap<Owner, Acquire>,
@@ -108,7 +112,15 @@ pub struct Broker {
 pub(super) enum Closing {
     Open,
     Until(Instant),
+    /// Nothing is taken any more, and the last connections end.
+    Parting,
     Done,
+}
+
+impl Closing {
+    pub(super) const fn takes_releases(self) -> bool {
+        matches!(self, Self::Open | Self::Until(_))
+    }
 }
 
 impl Broker {
@@ -123,6 +135,7 @@ impl Broker {
             now,
             addresses: config.addresses,
             secret: config.secret,
+            tls: config.tls,
             max_in_flight: config.max_in_flight,
             next_owner: Some(config.first_owner),
             acquires: BTreeMap::new(),
@@ -163,7 +176,7 @@ impl Broker {
     pub fn last_failure(&self) -> Option<Failure> {
         let failures = || self.links.iter().filter_map(|link| link.failure);
         failures()
-            .find(|failure| matches!(failure, Failure::Auth | Failure::Protocol(_)))
+            .find(|failure| matches!(failure, Failure::Auth | Failure::Protocol(_) | Failure::Tls(_)))
             .or_else(|| failures().next())
     }
 
@@ -230,7 +243,7 @@ impl Broker {
                 Timer::Link(link) => self.link_is_due(now, link),
                 Timer::Close => {
                     self.timers.set(&mut Some(at), Timer::Close, None);
-                    self.finish(now);
+                    self.finish(now, false);
                 }
             }
         }
@@ -239,18 +252,47 @@ impl Broker {
 
     /// The connection was made: bytes can go both ways.
     pub fn handle_connected(&mut self, now: Instant, connection: ConnectionId) {
-        self.advance(now);
+        let now = self.advance(now);
         let Some(link) = self.link_of(connection) else { return };
-        if let Phase::Connecting { id, until } = self.links[link].phase {
-            self.links[link].reader = Some(Box::default());
-            self.set_phase(link, Phase::Greeting { id, until });
+        let Phase::Connecting { id, until } = self.links[link].phase else { return };
+        if let Some(tls) = &self.tls {
+            match Stage::client(tls, &self.addresses[self.links[link].address]) {
+                Ok(stage) => self.links[link].tls = Some(stage),
+                Err(error) => {
+                    self.end_session(now, link, Failure::Tls(error));
+                    return self.settle_down(now);
+                }
+            }
         }
+        self.links[link].reader = Some(Box::default());
+        self.set_phase(link, Phase::Greeting { id, until });
     }
 
     /// Bytes that came over a connection, split anyhow.
-    pub fn handle_data(&mut self, now: Instant, connection: ConnectionId, mut data: &[u8]) {
+    pub fn handle_data(&mut self, now: Instant, connection: ConnectionId, data: &[u8]) {
         let now = self.advance(now);
         let Some(link) = self.link_of(connection) else { return };
+        match self.links[link].tls.take() {
+            None => self.read(now, link, connection, data),
+            Some(mut stage) => {
+                let is_parting = matches!(self.links[link].phase, Phase::Parting { .. });
+                let opening = if is_parting { Opening::default() } else { stage.open(data) };
+                self.read(now, link, connection, &opening.plain);
+                // What was read may have ended the connection.
+                if self.links[link].phase.connection() == Some(connection) {
+                    self.links[link].tls = Some(stage);
+                    match opening.end {
+                        None => {}
+                        Some(End::Closed) => self.end_session(now, link, Failure::Lost),
+                        Some(End::Failed(error)) => self.fail_tls(now, link, error),
+                    }
+                }
+            }
+        }
+        self.settle_down(now);
+    }
+
+    fn read(&mut self, now: Instant, link: usize, connection: ConnectionId, mut data: &[u8]) {
         let Some(mut reader) = self.links[link].reader.take() else { return };
         loop {
             match reader.next(&mut data) {
@@ -261,11 +303,10 @@ impl Broker {
             }
             // What it answered may have ended it; then nothing behind is looked at.
             if self.links[link].phase.connection() != Some(connection) {
-                return self.settle_down(now);
+                return;
             }
         }
         self.links[link].reader = Some(reader);
-        self.settle_down(now);
     }
 
     /// The server closed its side. What came before has been given to [`handle_data`](Self::handle_data).
@@ -287,6 +328,9 @@ impl Broker {
     pub fn handle_write_failed(&mut self, now: Instant, connection: ConnectionId) {
         let now = self.advance(now);
         if let Some(link) = self.link_of(connection) {
+            if let Some(stage) = &mut self.links[link].tls {
+                stage.abandon_output();
+            }
             if matches!(self.links[link].phase, Phase::Ready { .. }) {
                 self.drain(now, link, Failure::Lost);
             } else if !matches!(self.links[link].phase, Phase::Draining { .. }) {
@@ -299,7 +343,12 @@ impl Broker {
     /// Whether [`poll_transmit`](Self::poll_transmit) may have something for this connection.
     #[must_use]
     pub fn wants_transmit(&self, connection: ConnectionId) -> bool {
-        self.link_of(connection).is_some_and(|link| self.links[link].sender.wants_transmit())
+        let Some(link) = self.link_of(connection) else { return false };
+        let Link { sender, tls, .. } = &self.links[link];
+        match tls {
+            None => sender.wants_transmit(),
+            Some(stage) => stage.owed() > 0 || (stage.accepts_plaintext() && sender.wants_transmit()),
+        }
     }
 
     /// Appends what goes out over this connection next, at most 64 requests; whether there was anything. Requests
@@ -308,25 +357,53 @@ impl Broker {
     pub fn poll_transmit(&mut self, now: Instant, connection: ConnectionId, out: &mut Vec<u8>) -> bool {
         let now = self.advance(now);
         let Some(link) = self.link_of(connection) else { return false };
-        let start = out.len();
         let (acquires, releases) = (&self.acquires, &self.releases);
-        self.links[link].sender.poll_transmit(now, out, |item, out| match item {
+        let encode = |item, out: &mut Vec<u8>| match item {
             Item::Acquire(owner) => {
                 acquires.get(&owner).is_some_and(|acquire| acquire.encode(now, owner, out))
             }
             Item::Release(token) => releases.encode(token, out),
-        });
-        out.len() > start
+        };
+        let Link { sender, tls, .. } = &mut self.links[link];
+        let Some(stage) = tls else {
+            let offer = sender.offer(now, encode);
+            out.extend_from_slice(offer);
+            return !offer.is_empty();
+        };
+        if stage.accepts_plaintext() && sender.wants_transmit() {
+            let sealed = stage.seal(sender.offer(now, encode));
+            // What is inside TLS is handed out (CA-3).
+            sender.handle_transmitted(stage.plain());
+            if let Err(error) = sealed {
+                self.fail_tls(now, link, error);
+            }
+        }
+        self.links[link].tls.as_mut().is_some_and(|stage| stage.show(out))
     }
 
     /// How many of the bytes of the latest [`poll_transmit`](Self::poll_transmit) the transport took, 0 included.
     pub fn handle_transmitted(&mut self, now: Instant, connection: ConnectionId, len: usize) {
         let now = self.advance(now);
         let Some(link) = self.link_of(connection) else { return };
-        let taken_back = self.links[link].sender.handle_transmitted(len);
-        if taken_back > 0 {
-            self.drop_unwanted(link, taken_back);
-            self.settle_down(now);
+        let Link { sender, tls, phase, .. } = &mut self.links[link];
+        match tls {
+            None => {
+                let taken_back = sender.handle_transmitted(len);
+                if taken_back > 0 {
+                    self.drop_unwanted(link, taken_back);
+                    self.settle_down(now);
+                }
+            }
+            Some(stage) => {
+                stage.take(len);
+                if let Phase::Parting { failure, .. } = *phase
+                    && stage.owed() == 0
+                {
+                    self.events.push_back(Event::ShutdownWrite { connection });
+                    self.end_session(now, link, failure);
+                    self.settle_down(now);
+                }
+            }
         }
     }
 
@@ -359,7 +436,9 @@ impl Broker {
             Phase::Connecting { .. } | Phase::Greeting { .. } => {
                 self.end_session(now, link, Failure::HandshakeTimeout);
             }
-            Phase::Draining { failure, .. } => self.end_session(now, link, failure),
+            Phase::Draining { failure, .. } | Phase::Parting { failure, .. } => {
+                self.end_session(now, link, failure);
+            }
             Phase::Ready { .. } | Phase::Stopped => {}
         }
     }
@@ -417,9 +496,35 @@ impl Broker {
         let Phase::Ready { id, .. } = self.links[link].phase else { return };
         let is_failed = self.links[link].counts_as_failed(now, failure);
         self.give_back_unsent(link);
+        // Inside TLS without close_notify, of which TR-12 makes nothing: reading goes on, and a stage that said it
+        // could not send an alert if what is read is broken.
+        if let Some(stage) = &mut self.links[link].tls {
+            stage.abandon_output();
+        }
         self.events.push_back(Event::ShutdownWrite { connection: id });
         self.set_phase(link, Phase::Draining { id, until: now + DRAIN_TIMEOUT, failure, is_failed });
         self.end_idle_drain(now, link);
+    }
+
+    /// TLS has failed: its alert goes out, and nothing else ever will.
+    fn fail_tls(&mut self, now: Instant, link: usize, error: TlsError) {
+        let failure = Failure::Tls(error);
+        if !self.part(now, link, failure) {
+            self.end_session(now, link, failure);
+        }
+    }
+
+    /// Begins to end a connection of which TLS still has something to send. Whether it has.
+    fn part(&mut self, now: Instant, link: usize, failure: Failure) -> bool {
+        let state = &self.links[link];
+        let (Phase::Greeting { id, .. } | Phase::Ready { id, .. }) = state.phase else { return false };
+        if state.tls.as_ref().is_none_or(|stage| stage.owed() == 0) {
+            return false;
+        }
+        let is_failed = state.counts_as_failed(now, failure);
+        self.give_back_unsent(link);
+        self.set_phase(link, Phase::Parting { id, until: now + PARTING_TIMEOUT, failure, is_failed });
+        true
     }
 
     fn end_idle_drain(&mut self, now: Instant, link: usize) {
@@ -444,7 +549,7 @@ impl Broker {
     pub(super) fn end_session(&mut self, now: Instant, link: usize, failure: Failure) {
         let Some(connection) = self.links[link].phase.connection() else { return };
         let failure = match self.links[link].phase {
-            Phase::Draining { failure, .. } => failure,
+            Phase::Draining { failure, .. } | Phase::Parting { failure, .. } => failure,
             _ => failure,
         };
         self.give_back_unsent(link);
@@ -458,12 +563,16 @@ impl Broker {
         let is_failed = self.links[link].counts_as_failed(now, failure);
         let state = &mut self.links[link];
         state.reader = None;
+        state.tls = None;
         state.failure = Some(failure);
         state.failures = if is_failed { state.failures.saturating_add(1) } else { 0 };
         self.stats.failed_sessions += u64::from(is_failed);
         let pause = state.backoff(failure, self.jitter.next());
-        self.set_phase(link, Phase::Waiting { until: now + pause });
         self.events.push_back(Event::Disconnect { connection, failure });
+        if self.close == Closing::Parting {
+            return self.set_phase(link, Phase::Stopped);
+        }
+        self.set_phase(link, Phase::Waiting { until: now + pause });
         if failure == Failure::Auth {
             self.fail_refused();
         }
@@ -500,24 +609,37 @@ impl Broker {
             && self.releases.len() == 0
             && self.acquires.values().all(Acquire::is_over)
         {
-            self.finish(now);
+            self.finish(now, true);
+        }
+        if self.close == Closing::Parting && self.links.iter().all(|link| link.phase == Phase::Stopped) {
+            self.close = Closing::Done;
+            self.events.push_back(Event::Closed);
         }
     }
 
-    fn finish(&mut self, now: Instant) {
+    /// Ends all connections. With time left, those inside TLS say so.
+    fn finish(&mut self, now: Instant, has_time: bool) {
         let Closing::Until(until) = self.close else { return };
         self.timers.set(&mut Some(until), Timer::Close, None);
-        self.close = Closing::Done;
+        self.close = Closing::Parting;
         self.give_releases_up();
         for link in 0..self.links.len() {
-            if let Some(connection) = self.links[link].phase.connection() {
-                self.events.push_back(Event::ShutdownWrite { connection });
+            let Some(connection) = self.links[link].phase.connection() else {
+                self.set_phase(link, Phase::Stopped);
+                continue;
+            };
+            if has_time && self.links[link].is_ready() {
+                if let Some(stage) = &mut self.links[link].tls {
+                    stage.close();
+                }
+                if self.part(now, link, Failure::Closed) {
+                    continue;
+                }
             }
+            self.events.push_back(Event::ShutdownWrite { connection });
             self.end_session(now, link, Failure::Closed);
-            self.set_phase(link, Phase::Stopped);
         }
         self.give_releases_up();
-        self.events.push_back(Event::Closed);
     }
 }
 

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::id::Owner;
 use crate::limits::{DurationField, Lease, UnsupportedDuration};
+use crate::tls::ClientTls;
 use crate::wire::auth::Secret;
 use crate::wire::is_address;
 
@@ -21,6 +22,8 @@ pub struct BrokerConfig {
     pub addresses: Vec<Box<str>>,
     /// What authenticates this client; empty for none (`AU-2`).
     pub secret: Secret,
+    /// With it every connection is inside TLS (`TR-2`).
+    pub tls: Option<ClientTls>,
     /// Acquires in flight at once, over all connections (`CC-5`). At least 1.
     pub max_in_flight: usize,
     /// Random, different for each client: it spreads reconnects (`CC-3`). Two with one seed behave alike.
@@ -30,12 +33,13 @@ pub struct BrokerConfig {
 }
 
 impl BrokerConfig {
-    /// A client of the service at `addresses`, without a token.
+    /// A client of the service at `addresses`, without a token and without TLS.
     #[must_use]
     pub fn new(addresses: impl IntoIterator<Item = impl Into<Box<str>>>, jitter_seed: u64) -> Self {
         Self {
             addresses: addresses.into_iter().map(Into::into).collect(),
             secret: Secret::default(),
+            tls: None,
             max_in_flight: DEFAULT_MAX_IN_FLIGHT,
             jitter_seed,
             first_owner: Owner::FIRST,
@@ -56,6 +60,9 @@ impl BrokerConfig {
         for (index, address) in self.addresses.iter().enumerate() {
             if !is_address(address) {
                 return Err(ConfigError::BadAddress { address: address.clone() });
+            }
+            if self.tls.as_ref().is_some_and(|tls| !tls.can_name(address)) {
+                return Err(ConfigError::NoServerName { address: address.clone() });
             }
             if self.addresses.iter().skip(index + 1).any(|other| other.eq_ignore_ascii_case(address)) {
                 return Err(ConfigError::SameAddress { address: address.clone() });
@@ -83,6 +90,15 @@ pub enum ConfigError {
         "the address `{address}` is not `host:port` (an IPv6 literal stands in brackets, the port is 1 to 65535)"
     )]
     BadAddress {
+        /// The address.
+        address: Box<str>,
+    },
+    /// With TLS the host in an address must be something that a certificate can hold for, or a name must be given.
+    #[error(
+        "the host in `{address}` is neither a DNS name nor an IP address, so no certificate can hold for it; \
+         a server name can be configured instead"
+    )]
+    NoServerName {
         /// The address.
         address: Box<str>,
     },

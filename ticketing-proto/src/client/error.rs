@@ -3,6 +3,7 @@ use core::time::Duration;
 use crate::id::Token;
 use crate::key::InvalidKey;
 use crate::limits::UnsupportedDuration;
+use crate::tls::TlsError;
 use crate::wire::auth::BadChallenge;
 use crate::wire::{DecodeError, MalformedReply, Reason};
 
@@ -115,6 +116,9 @@ pub enum ProtocolError {
     /// An `E` that fits no request.
     #[error("an error that fits no request: {0}")]
     UnknownError(Reason),
+    /// TLS failed (`TR-2`).
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// Why a connection ended, for logs and for `last_failure`.
@@ -124,9 +128,13 @@ pub enum Failure {
     /// The connection could not be made, was reset, or was closed by the server.
     #[error("the connection was lost or could not be made")]
     Lost,
-    /// Connecting and authenticating took more than 10 s (`CC-4`).
+    /// Connecting and authenticating took more than 10 s (`CC-4`). A server that expects TLS is silent towards a
+    /// client that does not use it, and ends so.
     #[error("connecting and authenticating took more than 10 s")]
     HandshakeTimeout,
+    /// TLS failed (`TR-2`).
+    #[error("TLS: {0}")]
+    Tls(#[from] TlsError),
     /// The server refused the token (`ER-1`).
     #[error("the server refused the token")]
     Auth,

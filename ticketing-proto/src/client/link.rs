@@ -5,6 +5,7 @@ use super::error::Failure;
 use super::session::{Reader, Sender};
 use crate::id::ConnectionId;
 use crate::time::Instant;
+use crate::tls::Stage;
 
 /// The pause before the first reconnect (`CC-3`).
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
@@ -22,6 +23,8 @@ pub(super) struct Link {
     /// Where [`Timers`](super::timers::Timers) remembers its deadline.
     pub(super) timer: Option<Instant>,
     pub(super) sender: Sender,
+    /// What stands between the transport and everything here, if there is TLS. Taken out while it is read from.
+    pub(super) tls: Option<Box<Stage>>,
     /// Taken out while it is read from.
     pub(super) reader: Option<Box<Reader>>,
     /// Failed sessions in a row.
@@ -42,6 +45,8 @@ pub(super) enum Phase {
     Ready { id: ConnectionId, since: Instant },
     /// Nothing goes out any more; what the server had under way is read (`CA-5`).
     Draining { id: ConnectionId, until: Instant, failure: Failure, is_failed: bool },
+    /// All is over but the last bytes of TLS: an alert, or close_notify.
+    Parting { id: ConnectionId, until: Instant, failure: Failure, is_failed: bool },
     /// The client is closed.
     Stopped,
 }
@@ -53,7 +58,8 @@ impl Phase {
             Self::Connecting { id, .. }
             | Self::Greeting { id, .. }
             | Self::Ready { id, .. }
-            | Self::Draining { id, .. } => Some(id),
+            | Self::Draining { id, .. }
+            | Self::Parting { id, .. } => Some(id),
         }
     }
 
@@ -62,7 +68,8 @@ impl Phase {
             Self::Waiting { until }
             | Self::Connecting { until, .. }
             | Self::Greeting { until, .. }
-            | Self::Draining { until, .. } => Some(until),
+            | Self::Draining { until, .. }
+            | Self::Parting { until, .. } => Some(until),
             Self::Ready { .. } | Self::Stopped => None,
         }
     }
@@ -75,6 +82,7 @@ impl Link {
             phase: Phase::Waiting { until: now },
             timer: None,
             sender: Sender::new(now),
+            tls: None,
             reader: None,
             failures: 0,
             failure: None,
@@ -101,7 +109,7 @@ impl Link {
             (Failure::Redirected | Failure::Overdue, _) => false,
             (Failure::Auth, _) => true,
             (_, Phase::Ready { since, .. }) => now.saturating_since(since) < PROVEN_AFTER,
-            (_, Phase::Draining { is_failed, .. }) => is_failed,
+            (_, Phase::Draining { is_failed, .. } | Phase::Parting { is_failed, .. }) => is_failed,
             _ => true,
         }
     }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::acquire::pause;
-use super::broker::{Broker, Closing, Event};
+use super::broker::{Broker, Event};
 use super::error::{Failure, ProtocolError, ReleaseError, Released};
 use super::session::Item;
 use super::timers::Timer;
@@ -101,7 +101,7 @@ impl Broker {
             }
             // Two locks with one token: a server that started anew gave it twice. Only one can be asked for.
             Some(_) => self.answer_claim(id, Err(ReleaseError::Unconfirmed)),
-            None if self.close == Closing::Done => self.answer_claim(id, Err(ReleaseError::Unconfirmed)),
+            None if !self.close.takes_releases() => self.answer_claim(id, Err(ReleaseError::Unconfirmed)),
             None => self.begin_release(key.clone(), token, deadline, Some(id)),
         }
         if let Some(claim) = self.releases.claims.get_mut(&id)
@@ -153,7 +153,7 @@ impl Broker {
         if self.releases.requests.contains_key(&token) {
             return;
         }
-        if self.close == Closing::Done {
+        if !self.close.takes_releases() {
             self.stats.compensations_expired += 1;
         } else if self.releases.compensations >= MAX_COMPENSATIONS {
             self.stats.compensations_overflowed += 1;

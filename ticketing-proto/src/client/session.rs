@@ -119,16 +119,15 @@ impl Sender {
         !self.is_shut && (has_queued || !self.head.is_empty())
     }
 
-    /// Appends what goes out next, at most [`MAX_BATCH`] requests, and remembers it as offered. `encode` appends a
+    /// What goes out next, at most [`MAX_BATCH`] requests; it is remembered as offered. `encode` appends a
     /// request's frame; where it gives `false`, the request must not go out any more and stays unsent.
-    pub(super) fn poll_transmit(
+    pub(super) fn offer(
         &mut self,
         now: Instant,
-        out: &mut Vec<u8>,
         mut encode: impl FnMut(Item, &mut Vec<u8>) -> bool,
-    ) {
+    ) -> &[u8] {
         if self.is_shut {
-            return;
+            return &[];
         }
         self.take_offer_back();
         self.offered_at = now;
@@ -143,10 +142,10 @@ impl Sender {
             }
         }
         stopped.into_iter().rev().for_each(|item| self.enqueue_first(item));
-        out.extend_from_slice(&self.offered_bytes);
+        &self.offered_bytes
     }
 
-    /// How much of the latest poll's bytes the transport took. Whatever was begun is sent; the rest is unsent
+    /// How much of the latest offer's bytes the transport took. Whatever was begun is sent; the rest is unsent
     /// again. Gives how many acquires were taken back so: they are the first to go out next.
     pub(super) fn handle_transmitted(&mut self, len: usize) -> usize {
         if self.is_shut {
@@ -280,9 +279,7 @@ mod tests {
     }
 
     fn poll(sender: &mut Sender) -> Vec<u8> {
-        let mut out = Vec::new();
-        sender.poll_transmit(Instant::ORIGIN, &mut out, encode);
-        out
+        sender.offer(Instant::ORIGIN, encode).to_vec()
     }
 
     #[test]
@@ -374,9 +371,8 @@ mod tests {
         let mut sender = Sender::new(Instant::ORIGIN);
         sender.enqueue(acquire(1));
         sender.enqueue(acquire(2));
-        let mut out = Vec::new();
-        sender.poll_transmit(Instant::ORIGIN, &mut out, |item, out| item != acquire(1) && encode(item, out));
-        assert_eq!(out, b"A\x02.\n");
+        let offer = sender.offer(Instant::ORIGIN, |item, out| item != acquire(1) && encode(item, out));
+        assert_eq!(offer, b"A\x02.\n");
         sender.handle_transmitted(4);
         assert!(sender.withdraw(acquire(1)));
     }

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::tls::TlsError;
 use crate::wire::{DecodeError, Reason};
 
 /// Why a connection ends: the first cause, for logs and metrics. It holds nothing that the peer chose but an
@@ -15,6 +16,11 @@ pub enum CloseReason {
     MalformedResponse,
     /// `AU-4`: the first line has more than 192 bytes.
     ResponseTooLong,
+    /// `TR-2`: TLS has failed.
+    Tls(TlsError),
+    /// `AU-4`: the first line is the start of TLS, and the server has no certificate. It holds what the peer is
+    /// told, which is what other first lines of that length get.
+    UnexpectedTls(Reason),
     /// `TR-7`: not authenticated in time.
     HandshakeTimedOut,
     /// `TR-7`: the peer's stream ended inside the handshake.
@@ -47,6 +53,8 @@ impl fmt::Display for CloseReason {
             Self::AuthFailed => "wrong response to the challenge",
             Self::MalformedResponse => "the first line is not a response to the challenge",
             Self::ResponseTooLong => "the first line has more than 192 bytes",
+            Self::Tls(error) => return error.fmt(f),
+            Self::UnexpectedTls(_) => "the peer speaks TLS, and the server has no certificate",
             Self::HandshakeTimedOut => "not authenticated within 10 s",
             Self::HandshakeEnded => "the stream ended inside the handshake",
             Self::Malformed(error) => return error.fmt(f),
@@ -116,6 +124,7 @@ impl CloseReason {
             Self::AuthFailed => Some(Reason::AuthFailed),
             Self::MalformedResponse | Self::ZeroOwner | Self::FrameTimedOut => Some(Reason::BadRequest),
             Self::ResponseTooLong => Some(Reason::LineTooLong),
+            Self::UnexpectedTls(reason) => Some(reason),
             Self::Malformed(error) => Some(error.reason()),
             Self::NotActive => Some(Reason::NotActive),
             Self::NoLeader => Some(Reason::NoLeader),

@@ -1,3 +1,5 @@
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -11,8 +13,12 @@ use crate::limits::{
     FLUSH_TIMEOUT, FRAME_PROGRESS_TIMEOUT, HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, MAX_OWED, WRITE_STALL_TIMEOUT,
 };
 use crate::time::Instant;
+use crate::tls::{End, ServerTls, Stage, TlsError};
 use crate::wire::auth::{LineDecoder, NONCE_LEN, Secret, TEXT_LEN, Verdict};
-use crate::wire::{Decoder, FromClient, Reply, Request, auth, is_address};
+use crate::wire::{Decoder, FromClient, Reason, Reply, Request, auth, is_address};
+
+/// What TLS begins with: a handshake record, of a version 3.x.
+const TLS_HANDSHAKE: [u8; 2] = [0x16, 0x03];
 
 /// One peer of a server: handshake, frames, back-pressure, delivery and the close.
 ///
@@ -27,7 +33,11 @@ use crate::wire::{Decoder, FromClient, Reply, Request, auth, is_address};
 pub struct Connection {
     id: ConnectionId,
     now: Instant,
+    /// `TR-7`
+    handshake_deadline: Instant,
     phase: Phase,
+    /// What stands between the transport and everything here, if there is TLS.
+    tls: Option<Box<Stage>>,
     delivery: Delivery,
     /// `AD-6`; runs while something is owed.
     stall_deadline: Option<Instant>,
@@ -62,12 +72,19 @@ struct Handshake {
     secret: Arc<Secret>,
     nonce: [u8; TEXT_LEN],
     line: LineDecoder,
-    deadline: Instant,
 }
 
 struct Open {
     decoder: Decoder<FromClient>,
     clock: FrameClock,
+}
+
+/// What a transport gave, with TLS taken off: [`Connection::open`].
+#[must_use = "what is in it is lost otherwise"]
+#[derive(Debug)]
+pub struct Opened<'a> {
+    data: Cow<'a, [u8]>,
+    end: Option<End>,
 }
 
 /// The time that the frame at hand has left (`FR-6`).
@@ -109,12 +126,9 @@ impl Connection {
         Self {
             id,
             now,
-            phase: Phase::Handshake(Handshake {
-                secret,
-                nonce,
-                line: LineDecoder::new(),
-                deadline: now + HANDSHAKE_TIMEOUT,
-            }),
+            handshake_deadline: now + HANDSHAKE_TIMEOUT,
+            phase: Phase::Handshake(Handshake { secret, nonce, line: LineDecoder::new() }),
+            tls: None,
             delivery: Delivery::challenge(|out| auth::encode_challenge(&nonce, out)),
             stall_deadline: Some(now + WRITE_STALL_TIMEOUT),
             close_reason: None,
@@ -124,6 +138,13 @@ impl Connection {
             departure: false,
             write_shutdown: false,
         }
+    }
+
+    /// The same inside TLS (`TR-2`); to be said before anything else. The TLS handshake is part of the 10 s that
+    /// there are for authentication (`TR-7`).
+    #[must_use]
+    pub fn with_tls(self, tls: &ServerTls) -> Self {
+        Self { tls: Some(Stage::server(tls)), ..self }
     }
 
     /// The id it was made with.
@@ -159,8 +180,25 @@ impl Connection {
 
     /// How many bytes the peer is owed.
     #[must_use]
-    pub const fn owed(&self) -> usize {
-        self.delivery.owed()
+    pub fn owed(&self) -> usize {
+        match &self.tls {
+            None => self.delivery.owed(),
+            // What has not entered never will.
+            Some(stage) if stage.has_failed() => stage.owed(),
+            Some(stage) => self.delivery.in_hand() + stage.owed(),
+        }
+    }
+
+    /// Whether [`poll_transmit`](Self::poll_transmit) has something. Inside TLS that is not whenever the peer is
+    /// owed something: the challenge waits for the end of the TLS handshake.
+    #[must_use]
+    pub fn wants_transmit(&self) -> bool {
+        let may_send = matches!(self.phase, Phase::Handshake(_) | Phase::Open(_) | Phase::Flushing { .. });
+        may_send
+            && match &self.tls {
+                None => self.delivery.owed() > 0,
+                Some(stage) => stage.owed() > 0 || (stage.accepts_plaintext() && self.delivery.owed() > 0),
+            }
     }
 
     /// Whether the transport shall be read. Not from 64 KiB owed until less than half of it is (`AD-5`), and
@@ -177,11 +215,38 @@ impl Connection {
     }
 
     /// Bytes from the peer. Each request that is whole goes to `serve`, in order (`OP-8`); its final reply may
-    /// come at once or later. Costs time in proportion to the bytes.
+    /// come at once or later. Costs time in proportion to the bytes, but for the handshake of TLS.
     pub fn handle_data(
         &mut self,
         now: Instant,
         data: &[u8],
+        serve: impl FnMut(Request<'_>, &mut Replies<'_>),
+    ) {
+        let opened = self.open(data);
+        self.handle_opened(now, opened, serve);
+    }
+
+    /// The first half of [`handle_data`](Self::handle_data), which needs nothing but the connection: TLS, if there
+    /// is any, is taken off. It may cost a millisecond, and is to be done outside of a lock that others want.
+    /// Without TLS it does nothing.
+    pub fn open<'a>(&mut self, data: &'a [u8]) -> Opened<'a> {
+        match &mut self.tls {
+            None => Opened { data: Cow::Borrowed(data), end: None },
+            Some(stage) if matches!(self.phase, Phase::Handshake(_) | Phase::Open(_)) && !self.peer_ended => {
+                let opening = stage.open(data);
+                Opened { data: Cow::Owned(opening.plain), end: opening.end }
+            }
+            // It is discarded, and need not be read for that.
+            Some(_) => Opened { data: Cow::Borrowed(&[]), end: None },
+        }
+    }
+
+    /// The second half of [`handle_data`](Self::handle_data).
+    #[expect(clippy::needless_pass_by_value, reason = "it is used up: nothing may be served twice")]
+    pub fn handle_opened(
+        &mut self,
+        now: Instant,
+        opened: Opened<'_>,
         serve: impl FnMut(Request<'_>, &mut Replies<'_>),
     ) {
         let now = self.advance_clock(now);
@@ -189,7 +254,16 @@ impl Connection {
         if self.peer_ended {
             return;
         }
-        let mut input = data;
+        self.read(now, &opened.data, serve);
+        match opened.end {
+            None => {}
+            Some(End::Closed) => self.end_input(now),
+            Some(End::Failed(error)) => self.fail_tls(now, error),
+        }
+        self.refresh(now);
+    }
+
+    fn read(&mut self, now: Instant, mut input: &[u8], serve: impl FnMut(Request<'_>, &mut Replies<'_>)) {
         if let Phase::Handshake(handshake) = &mut self.phase {
             match handshake.read(&mut input) {
                 Ok(true) => {
@@ -205,7 +279,6 @@ impl Connection {
         {
             self.fail(now, fault);
         }
-        self.refresh(now);
     }
 
     /// The peer's stream has ended (`TR-10`): what is owed is flushed, then the connection ends. Inside the
@@ -213,9 +286,13 @@ impl Connection {
     pub fn handle_eof(&mut self, now: Instant) {
         let now = self.advance_clock(now);
         self.expire(now);
-        if self.peer_ended {
-            return;
+        if !self.peer_ended {
+            self.end_input(now);
+            self.refresh(now);
         }
+    }
+
+    fn end_input(&mut self, now: Instant) {
         self.peer_ended = true;
         self.delivery.take_back_waiters_grants();
         match &mut self.phase {
@@ -227,7 +304,6 @@ impl Connection {
             Phase::Lingering { .. } => self.phase = Phase::Closed,
             Phase::Flushing { .. } | Phase::Closed => {}
         }
-        self.refresh(now);
     }
 
     /// The transport is gone: reset, failed, or cut. What it was not reported to have taken, it did not take
@@ -235,6 +311,9 @@ impl Connection {
     pub fn handle_disconnected(&mut self, now: Instant) {
         self.advance_clock(now);
         self.end(CloseReason::Disconnected);
+        if let Some(stage) = &mut self.tls {
+            stage.abandon_output();
+        }
         self.delivery.take_back_all();
     }
 
@@ -267,10 +346,22 @@ impl Connection {
     /// batch to write it later: poll again.
     #[must_use]
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
-        match self.phase {
-            Phase::Handshake(_) | Phase::Open(_) | Phase::Flushing { .. } => self.delivery.show(out),
-            Phase::Lingering { .. } | Phase::Closed => false,
+        if !matches!(self.phase, Phase::Handshake(_) | Phase::Open(_) | Phase::Flushing { .. }) {
+            return false;
         }
+        let Some(stage) = &mut self.tls else {
+            let batch = self.delivery.show();
+            out.extend_from_slice(batch);
+            return !batch.is_empty();
+        };
+        if stage.accepts_plaintext() && self.delivery.owed() > 0 {
+            let sealed = stage.seal(self.delivery.show());
+            self.delivery.hold(stage.plain());
+            if let Err(error) = sealed {
+                self.fail_tls(self.now, error);
+            }
+        }
+        self.tls.as_mut().is_some_and(|stage| stage.show(out))
     }
 
     /// The transport took the first `len` bytes of the latest [`poll_transmit`](Self::poll_transmit), and none
@@ -280,9 +371,15 @@ impl Connection {
         if len > 0 {
             self.stall_deadline = None;
         }
-        self.delivery.take(len);
+        match &mut self.tls {
+            None => self.delivery.take(len),
+            Some(stage) => {
+                self.delivery.take(stage.take(len));
+                self.delivery.hold(stage.plain());
+            }
+        }
         if self.is_closed() {
-            self.delivery.take_back_unfinished();
+            self.take_back_unfinished();
         }
         self.refresh(now);
     }
@@ -394,7 +491,7 @@ impl Connection {
 
     fn next_timeout(&self) -> Option<(Instant, TimeoutReason)> {
         let own = match &self.phase {
-            Phase::Handshake(handshake) => Some((handshake.deadline, TimeoutReason::Handshake)),
+            Phase::Handshake(_) => Some((self.handshake_deadline, TimeoutReason::Handshake)),
             Phase::Open(open) => open.deadline().map(|deadline| (deadline, TimeoutReason::Frame)),
             Phase::Flushing { deadline, .. } => Some((*deadline, TimeoutReason::Flush)),
             Phase::Lingering { deadline } => Some((*deadline, TimeoutReason::Linger)),
@@ -426,26 +523,59 @@ impl Connection {
         self.flush(now, cause, false);
     }
 
+    /// TLS has failed: what is inside of it goes out, its alert behind that, and nothing else ever will.
+    fn fail_tls(&mut self, now: Instant, error: TlsError) {
+        if matches!(self.phase, Phase::Handshake(_) | Phase::Open(_)) {
+            self.delivery.take_back_unfinished();
+            self.flush(now, CloseReason::Tls(error), false);
+        }
+    }
+
     /// No more requests; what is owed goes out.
     fn flush(&mut self, now: Instant, cause: CloseReason, answering: bool) {
         self.close_reason.get_or_insert(cause);
         self.departure = self.is_authenticated;
-        self.phase = Phase::Flushing { deadline: now + FLUSH_TIMEOUT, answering };
+        self.phase = Phase::Flushing { deadline: self.bounded(now + FLUSH_TIMEOUT), answering };
+    }
+
+    /// No deadline gives a peer that is not authenticated more than its 10 s (`TR-7`).
+    fn bounded(&self, deadline: Instant) -> Instant {
+        if self.is_authenticated { deadline } else { deadline.min(self.handshake_deadline) }
     }
 
     /// Ends it without another byte.
     fn end(&mut self, cause: CloseReason) {
         self.close_reason.get_or_insert(cause);
         self.departure |= self.is_open();
-        self.delivery.take_back_unfinished();
+        self.take_back_unfinished();
         self.write_shutdown = false;
         self.phase = Phase::Closed;
     }
 
+    /// Takes back what the transport has not wholly taken, but for what may be on its way to it.
+    fn take_back_unfinished(&mut self) {
+        if let Some(stage) = &mut self.tls
+            && !stage.is_shown()
+        {
+            stage.abandon_output();
+            self.delivery.hold(0);
+        }
+        self.delivery.take_back_unfinished();
+    }
+
     /// What follows from how much is owed now.
     fn refresh(&mut self, now: Instant) {
-        let owed = self.delivery.owed();
-        if owed == 0 {
+        let is_flushed = match &self.phase {
+            Phase::Flushing { answering, .. } => {
+                self.owed() == 0 && !(*answering && self.delivery.has_unanswered())
+            }
+            _ => false,
+        };
+        if is_flushed && let Some(stage) = &mut self.tls {
+            stage.close();
+        }
+        let owed = self.owed();
+        if !self.wants_transmit() {
             self.stall_deadline = None;
         } else if self.stall_deadline.is_none() {
             self.stall_deadline = Some(now + WRITE_STALL_TIMEOUT);
@@ -458,14 +588,12 @@ impl Connection {
         match &mut self.phase {
             Phase::Open(open) if self.is_paused => open.clock.stand(now),
             Phase::Open(open) => open.clock.run(now),
-            Phase::Flushing { answering, .. }
-                if owed == 0 && !(*answering && self.delivery.has_unanswered()) =>
-            {
+            Phase::Flushing { .. } if is_flushed && owed == 0 => {
                 self.write_shutdown = true;
                 self.phase = if self.peer_ended {
                     Phase::Closed
                 } else {
-                    Phase::Lingering { deadline: now + LINGER_TIMEOUT }
+                    Phase::Lingering { deadline: self.bounded(now + LINGER_TIMEOUT) }
                 };
             }
             _ => {}
@@ -476,12 +604,21 @@ impl Connection {
 impl Handshake {
     /// Reads the response. Whether it has come, and is good.
     fn read(&mut self, input: &mut &[u8]) -> Result<bool, CloseReason> {
-        let Some(line) = self.line.next(input).map_err(|_| CloseReason::ResponseTooLong)? else {
-            return Ok(false);
+        let Ok(line) = self.line.next(input) else {
+            let is_tls = self.line.part().starts_with(&TLS_HANDSHAKE);
+            return Err(if is_tls {
+                CloseReason::UnexpectedTls(Reason::LineTooLong)
+            } else {
+                CloseReason::ResponseTooLong
+            });
         };
+        let Some(line) = line else { return Ok(false) };
         match auth::judge(&self.secret, &self.nonce, line) {
             Verdict::Accepted => Ok(true),
             Verdict::Wrong => Err(CloseReason::AuthFailed),
+            Verdict::Malformed if line.starts_with(&TLS_HANDSHAKE) => {
+                Err(CloseReason::UnexpectedTls(Reason::BadRequest))
+            }
             Verdict::Malformed => Err(CloseReason::MalformedResponse),
         }
     }
@@ -536,6 +673,7 @@ impl fmt::Debug for Connection {
         };
         f.debug_struct("Connection")
             .field("id", &self.id)
+            .field("tls", &self.tls)
             .field("phase", &phase)
             .field("owed", &self.owed())
             .field("in_flight", &self.delivery.in_flight())

@@ -94,8 +94,14 @@ impl Delivery {
         self.settle(back.acquires);
     }
 
-    pub(super) fn show(&mut self, out: &mut Vec<u8>) -> bool {
-        self.outbox.show(out)
+    /// What comes next, at most a batch of it.
+    pub(super) fn show(&mut self) -> &[u8] {
+        self.outbox.show()
+    }
+
+    /// So much of what is owed is inside TLS.
+    pub(super) fn hold(&mut self, len: usize) {
+        self.outbox.hold(len);
     }
 
     pub(super) fn take(&mut self, len: usize) {
@@ -110,6 +116,11 @@ impl Delivery {
 
     pub(super) const fn owed(&self) -> usize {
         self.outbox.owed()
+    }
+
+    /// How much of that is not on its way.
+    pub(super) const fn in_hand(&self) -> usize {
+        self.outbox.in_hand()
     }
 
     pub(super) const fn in_flight(&self) -> u32 {

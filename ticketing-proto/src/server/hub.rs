@@ -1,13 +1,14 @@
 use alloc::sync::Arc;
 
 use super::close::Farewell;
-use super::connection::Connection;
+use super::connection::{Connection, Opened};
 use super::delivery::Replies;
 use super::mail::Mailroom;
 use crate::id::{ConnectionId, Token};
 use crate::limits::{Limits, ZeroLimit};
 use crate::lock::{Answer, Outcome, Table, TableConfig, TokenRange, Usage, Verdict};
 use crate::time::Instant;
+use crate::tls::ServerTls;
 use crate::wire::auth::{NONCE_LEN, Secret};
 use crate::wire::{Acquire, Release, Reply, Request};
 
@@ -22,6 +23,8 @@ pub struct ServerConfig {
     pub tokens: TokenRange,
     /// The seed for the hashes of keys: random, and secret.
     pub hash_seed: [u64; 2],
+    /// With it every connection is inside TLS (`TR-2`).
+    pub tls: Option<ServerTls>,
 }
 
 /// Why a connection is closed right after accept (`AD-4`, `AU-8`, `TR-8`).
@@ -63,6 +66,7 @@ pub enum Refused {
 pub struct Hub {
     now: Instant,
     secret: Arc<Secret>,
+    tls: Option<ServerTls>,
     limits: Limits,
     table: Table,
     mailroom: Mailroom,
@@ -76,11 +80,12 @@ impl Hub {
     /// # Errors
     /// [`ZeroLimit`] if one of the limits is 0.
     pub fn new(now: Instant, config: ServerConfig) -> Result<Self, ZeroLimit> {
-        let ServerConfig { secret, limits, tokens, hash_seed } = config;
+        let ServerConfig { secret, limits, tokens, hash_seed, tls } = config;
         limits.check()?;
         Ok(Self {
             now,
             secret: Arc::new(secret),
+            tls,
             limits,
             table: Table::new(now, TableConfig { limits, tokens, hash_seed }),
             mailroom: Mailroom::default(),
@@ -109,17 +114,40 @@ impl Hub {
         let id = ConnectionId::new(self.next_id);
         self.next_id += 1;
         self.mailroom.open(id);
-        Ok(Connection::new(now, id, Arc::clone(&self.secret), nonce))
+        let connection = Connection::new(now, id, Arc::clone(&self.secret), nonce);
+        Ok(match &self.tls {
+            None => connection,
+            Some(tls) => connection.with_tls(tls),
+        })
+    }
+
+    /// Connections that are accepted from now on are inside TLS with this certificate, or without TLS. Those that
+    /// exist live on.
+    pub fn set_tls(&mut self, tls: Option<ServerTls>) {
+        self.tls = tls;
+    }
+
+    /// Connections that are accepted from now on must know this secret. Those that exist live on, also those that
+    /// are not authenticated yet.
+    pub fn set_secret(&mut self, secret: Secret) {
+        self.secret = Arc::new(secret);
     }
 
     /// Bytes from a connection's peer. Costs time in proportion to them: read at most
-    /// [`READ_BUFFER_LEN`](crate::limits::READ_BUFFER_LEN) at once.
+    /// [`READ_BUFFER_LEN`](crate::limits::READ_BUFFER_LEN) at once. With TLS, and a lock around the hub, better
+    /// [`receive_opened`](Self::receive_opened).
     pub fn receive(&mut self, now: Instant, connection: &mut Connection, data: &[u8]) {
+        let opened = connection.open(data);
+        self.receive_opened(now, connection, opened);
+    }
+
+    /// The same with what [`Connection::open`] made of the bytes, so that TLS is taken off outside of the lock.
+    pub fn receive_opened(&mut self, now: Instant, connection: &mut Connection, opened: Opened<'_>) {
         let now = self.take_input(now, connection);
         let id = connection.id();
         let was_authenticated = connection.is_authenticated();
         let Self { table, mailroom, limits, is_shutting_down, .. } = self;
-        connection.handle_data(now, data, |request, replies| {
+        connection.handle_opened(now, opened, |request, replies| {
             match request {
                 // What `Enot_active` speaks of must not have been executed (`RD-1`).
                 Request::Acquire(_) if *is_shutting_down => {}

@@ -16,10 +16,11 @@ use crate::id::{ConnectionId, Token};
 use crate::limits::ZeroLimit;
 use crate::lock::Usage;
 use crate::time::Instant;
-use crate::wire::auth::NONCE_LEN;
+use crate::tls::ServerTls;
+use crate::wire::auth::{NONCE_LEN, Secret};
 
 pub use close::{CloseReason, Farewell, TimeoutReason};
-pub use connection::Connection;
+pub use connection::{Connection, Opened};
 pub use delivery::Replies;
 pub use hub::{Hub, Refused, ServerConfig};
 
@@ -201,6 +202,18 @@ impl Server {
         }
     }
 
+    /// Connections that are accepted from now on are inside TLS with this certificate, or without TLS. Those that
+    /// exist live on.
+    pub fn set_tls(&mut self, tls: Option<ServerTls>) {
+        self.hub.set_tls(tls);
+    }
+
+    /// Connections that are accepted from now on must know this secret. Those that exist live on, also those that
+    /// are not authenticated yet.
+    pub fn set_secret(&mut self, secret: Secret) {
+        self.hub.set_secret(secret);
+    }
+
     /// Begins to shut down (`TR-8`). It is over when the server [is drained](Self::is_drained): within 5 s of
     /// flushing and 1 s of lingering.
     pub fn shut_down(&mut self, now: Instant) {
@@ -265,7 +278,7 @@ impl Server {
     fn publish(&mut self, now: Instant, id: ConnectionId) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let Peer { connection, deadline, is_sending, is_reading } = &mut **peer;
-        let has_output = connection.owed() > 0 && !connection.is_closed();
+        let has_output = connection.wants_transmit();
         if has_output && !*is_sending {
             self.events.push_back(ServerEvent::Transmit(id));
         }

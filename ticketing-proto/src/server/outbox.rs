@@ -111,13 +111,17 @@ impl Outbox {
         self.bytes.len() - self.start - self.taken
     }
 
-    /// Appends what comes next, at most [`MAX_BATCH`] frames of it (`FR-11`), and counts it as shown.
-    pub(super) fn show(&mut self, out: &mut Vec<u8>) -> bool {
+    /// How many bytes are neither taken nor shown.
+    pub(super) const fn in_hand(&self) -> usize {
+        self.owed() - self.shown
+    }
+
+    /// What comes next, at most [`MAX_BATCH`] frames of it (`FR-11`). It counts as shown.
+    pub(super) fn show(&mut self) -> &[u8] {
         let batch: usize = self.frames.iter().take(MAX_BATCH).map(|frame| frame.len()).sum();
         let next = &self.bytes[self.start + self.taken..self.start + batch];
         self.shown = next.len();
-        out.extend_from_slice(next);
-        !next.is_empty()
+        next
     }
 
     /// The transport took `len` of the bytes that were shown, and nothing of the others. Gives how many
@@ -137,6 +141,13 @@ impl Outbox {
         }
         self.give_room_back();
         acquires
+    }
+
+    /// Of the bytes behind the taken ones this many are out of hand, though the transport has not taken them: they
+    /// are inside TLS.
+    pub(super) fn hold(&mut self, len: usize) {
+        debug_assert!(len <= self.owed(), "more is inside TLS than is owed");
+        self.shown = len;
     }
 
     /// Takes back the frames that `matches`, of those of which no byte was taken or shown.
@@ -231,10 +242,7 @@ mod tests {
     }
 
     fn shown(outbox: &mut Outbox) -> Vec<u8> {
-        let mut out = Vec::new();
-        let any = outbox.show(&mut out);
-        assert_eq!(any, !out.is_empty());
-        out
+        outbox.show().to_vec()
     }
 
     #[test]

@@ -171,17 +171,22 @@ impl LineDecoder {
         let lf = input.iter().position(|&byte| byte == b'\n');
         let part = input.get(..lf.unwrap_or(input.len())).unwrap_or_default();
         let end = self.len.saturating_add(part.len());
-        match self.line.get_mut(self.len..end) {
-            Some(room) if !self.failed => room.copy_from_slice(part),
-            _ => {
-                self.failed = true;
-                return Err(LineTooLong);
-            }
+        let room = self.line.get_mut(self.len..).unwrap_or_default();
+        room.iter_mut().zip(part).for_each(|(room, &byte)| *room = byte);
+        self.len = end.min(MAX_FRAME_LEN);
+        if self.failed || end > MAX_FRAME_LEN {
+            self.failed = true;
+            return Err(LineTooLong);
         }
-        self.len = end;
         self.spent = lf.is_some();
         *input = lf.and_then(|at| input.get(at.saturating_add(1)..)).unwrap_or_default();
         Ok(lf.map(|_| self.line.get(..end).unwrap_or_default()))
+    }
+
+    /// What has come of the line at hand, or of the one that was too long.
+    #[must_use]
+    pub fn part(&self) -> &[u8] {
+        self.line.get(..self.len).unwrap_or_default()
     }
 }
 

@@ -9,7 +9,17 @@ use ticketing_proto::limits::Limits;
 use ticketing_proto::lock::TokenRange;
 use ticketing_proto::server::{Server, ServerConfig, ServerEvent};
 use ticketing_proto::time::Instant;
+use ticketing_proto::tls::{ClientTls, ServerTls};
 use ticketing_proto::wire::auth::Secret;
+
+use crate::certificates::{Authority, Calendar};
+
+/// What the links carry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Transport {
+    Plain,
+    Tls,
+}
 
 /// SplitMix64: everything random in a run follows from its seed.
 #[derive(Clone)]
@@ -89,6 +99,7 @@ pub(crate) const CALM: Weather = Weather { delay: 0, window: 1 << 20, splits: 0 
 
 pub(crate) struct Net {
     pub(crate) now: Instant,
+    tls: Option<ServerTls>,
     pub(crate) server: Server,
     pub(crate) clients: Vec<Broker>,
     links: Vec<Link>,
@@ -100,7 +111,7 @@ pub(crate) struct Net {
     pub(crate) events: Vec<(usize, Event)>,
 }
 
-fn server(now: Instant, first_token: u64) -> Server {
+fn server(now: Instant, first_token: u64, tls: Option<ServerTls>) -> Server {
     let config = ServerConfig {
         secret: Secret::new(*b"correct horse"),
         limits: Limits::default(),
@@ -109,23 +120,34 @@ fn server(now: Instant, first_token: u64) -> Server {
             last: Token::new(u64::MAX).expect("not 0"),
         },
         hash_seed: [3, 4],
+        tls,
     };
     Server::new(now, config).expect("good limits")
 }
 
 impl Net {
-    pub(crate) fn new(clients: usize, seed: u64, weather: Weather) -> Self {
+    pub(crate) fn new(transport: Transport, clients: usize, seed: u64, weather: Weather) -> Self {
         let now = Instant::ORIGIN + Duration::from_secs(1000);
+        let (server_tls, client_tls): (Option<ServerTls>, Option<ClientTls>) = match transport {
+            Transport::Plain => (None, None),
+            Transport::Tls => {
+                let (calendar, authority) = (Calendar::new(), Authority::new("authority"));
+                let server = authority.identity(&["server"]).server(&calendar);
+                (Some(server), Some(authority.client(&calendar)))
+            }
+        };
         let brokers = (0..clients).map(|client| {
             let config = BrokerConfig {
                 secret: Secret::new(*b"correct horse"),
+                tls: client_tls.clone(),
                 ..BrokerConfig::new(["server:5225"], seed ^ client as u64)
             };
             Broker::new(now, config).expect("a good configuration")
         });
         let mut net = Self {
             now,
-            server: server(now, 1),
+            server: server(now, 1, server_tls.clone()),
+            tls: server_tls,
             clients: brokers.collect(),
             links: Vec::new(),
             random: Random(seed),
@@ -139,7 +161,7 @@ impl Net {
 
     /// The server's process dies, and a new one that knows nothing starts.
     pub(crate) fn restart_server(&mut self, first_token: u64) {
-        self.server = server(self.now, first_token);
+        self.server = server(self.now, first_token, self.tls.clone());
         (0..self.links.len()).for_each(|link| self.cut_down(link));
         self.settle();
     }

@@ -4,7 +4,30 @@ use std::time::Duration;
 
 use ticketing_proto::client::{AcquireError, AcquireId, AcquireOptions, Grant, ReleaseId, Released};
 
-use crate::net::{CALM, Net, Weather};
+use crate::net::{CALM, Net, Transport, Weather};
+
+macro_rules! over_each_transport {
+    ($($scenario:ident,)*) => {
+        mod plain {
+            $(#[test] fn $scenario() { super::$scenario(crate::net::Transport::Plain); })*
+        }
+
+        mod tls {
+            $(#[test] fn $scenario() { super::$scenario(crate::net::Transport::Tls); })*
+        }
+    };
+}
+
+over_each_transport! {
+    a_lock_goes_from_hand_to_hand,
+    a_lease_that_ends_goes_to_the_waiter_after_the_ticket_was_over,
+    a_wait_that_runs_out_is_certain_with_grace_and_indeterminate_without,
+    a_waiter_that_gave_up_does_not_get_the_lock,
+    cancelled_acquires_do_not_poison_the_next,
+    a_restart_forgets_holds_and_clients_reconnect,
+    a_shutdown_lets_waiters_try_again,
+    closing_clients_leave_nothing_behind,
+}
 
 fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
@@ -50,9 +73,8 @@ fn assert_nothing_is_left(net: &Net) {
     }
 }
 
-#[test]
-fn a_lock_goes_from_hand_to_hand() {
-    let mut net = Net::new(2, 1, CALM);
+fn a_lock_goes_from_hand_to_hand(transport: Transport) {
+    let mut net = Net::new(transport, 2, 1, CALM);
     let first = begin(&mut net, 0, "k", options(0, 30));
     let held = granted(&mut net, 0, first);
     let second = begin(&mut net, 1, "k", options(10, 30));
@@ -68,9 +90,8 @@ fn a_lock_goes_from_hand_to_hand() {
 }
 
 /// L19, CD-3: the holder's clock says over before the server's deadline, and the waiter is granted at it.
-#[test]
-fn a_lease_that_ends_goes_to_the_waiter_after_the_ticket_was_over() {
-    let mut net = Net::new(2, 1, CALM);
+fn a_lease_that_ends_goes_to_the_waiter_after_the_ticket_was_over(transport: Transport) {
+    let mut net = Net::new(transport, 2, 1, CALM);
     let first = begin(&mut net, 0, "k", options(0, 5));
     let granted_at = net.now;
     let held = granted(&mut net, 0, first);
@@ -85,9 +106,8 @@ fn a_lease_that_ends_goes_to_the_waiter_after_the_ticket_was_over() {
 }
 
 /// CA-5, CA-12: the ordinary end of a wait, strict and with grace.
-#[test]
-fn a_wait_that_runs_out_is_certain_with_grace_and_indeterminate_without() {
-    let mut net = Net::new(3, 1, Weather { delay: 3, ..CALM });
+fn a_wait_that_runs_out_is_certain_with_grace_and_indeterminate_without(transport: Transport) {
+    let mut net = Net::new(transport, 3, 1, Weather { delay: 3, ..CALM });
     net.pass(millis(20));
     let first = begin(&mut net, 0, "k", options(0, 200));
     net.pass(millis(20));
@@ -103,10 +123,9 @@ fn a_wait_that_runs_out_is_certain_with_grace_and_indeterminate_without() {
 }
 
 /// C08: a release just after the strict deadline goes to the next, not to a waiter that gave up.
-#[test]
-fn a_waiter_that_gave_up_does_not_get_the_lock() {
+fn a_waiter_that_gave_up_does_not_get_the_lock(transport: Transport) {
     for seed in 0..50 {
-        let mut net = Net::new(3, seed, Weather { delay: 5, window: 9, splits: 50 });
+        let mut net = Net::new(transport, 3, seed, Weather { delay: 5, window: 9, splits: 50 });
         net.pass(millis(300));
         let first = begin(&mut net, 0, "k", options(0, 200));
         net.pass(millis(300));
@@ -129,9 +148,8 @@ fn a_waiter_that_gave_up_does_not_get_the_lock() {
 }
 
 /// C01: the next acquire gets its own answer, and the ghost's grant comes back.
-#[test]
-fn cancelled_acquires_do_not_poison_the_next() {
-    let mut net = Net::new(1, 1, CALM);
+fn cancelled_acquires_do_not_poison_the_next(transport: Transport) {
+    let mut net = Net::new(transport, 1, 1, CALM);
     for seed in 0..1000 {
         net.weather = Weather { delay: seed % 4, window: 1 + seed % 30, splits: seed % 100 };
         let ghost = begin(&mut net, 0, "ghost", options(10, 200));
@@ -151,9 +169,8 @@ fn cancelled_acquires_do_not_poison_the_next() {
 }
 
 /// N10, FI-7: a restart forgets the holds; clients find back by themselves.
-#[test]
-fn a_restart_forgets_holds_and_clients_reconnect() {
-    let mut net = Net::new(2, 1, CALM);
+fn a_restart_forgets_holds_and_clients_reconnect(transport: Transport) {
+    let mut net = Net::new(transport, 2, 1, CALM);
     let first = begin(&mut net, 0, "k", options(0, 60));
     let held = granted(&mut net, 0, first);
     let waiting = begin(&mut net, 1, "k", options(20, 60));
@@ -167,9 +184,8 @@ fn a_restart_forgets_holds_and_clients_reconnect() {
 }
 
 /// TR-8, RD-1: a shutdown tells waiters that nothing was executed, so that they go on elsewhere or wait.
-#[test]
-fn a_shutdown_lets_waiters_try_again() {
-    let mut net = Net::new(2, 1, CALM);
+fn a_shutdown_lets_waiters_try_again(transport: Transport) {
+    let mut net = Net::new(transport, 2, 1, CALM);
     let first = begin(&mut net, 0, "k", options(0, 60));
     granted(&mut net, 0, first);
     let waiting = begin(&mut net, 1, "k", options(20, 60));
@@ -186,9 +202,8 @@ fn a_shutdown_lets_waiters_try_again() {
 }
 
 /// CC-6
-#[test]
-fn closing_clients_leave_nothing_behind() {
-    let mut net = Net::new(2, 1, Weather { delay: 2, window: 40, splits: 20 });
+fn closing_clients_leave_nothing_behind(transport: Transport) {
+    let mut net = Net::new(transport, 2, 1, Weather { delay: 2, window: 40, splits: 20 });
     net.pass(millis(500));
     let first = begin(&mut net, 0, "k", options(0, 60));
     net.pass(millis(100));

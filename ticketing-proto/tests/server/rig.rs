@@ -107,6 +107,7 @@ pub(crate) fn config(secret: &str, limits: Limits) -> ServerConfig {
         limits,
         tokens: TokenRange { next: token(1), last: token(u64::MAX) },
         hash_seed: [1, 2],
+        tls: None,
     }
 }
 
