@@ -83,8 +83,8 @@ Exit codes:
 /// left to see to it.)
 ///
 /// When the command ends, what is left of its process group is ended too (TERM, then KILL after the grace), and only
-/// then the lock is released. Descendants that leave the process group (by setsid, as daemons, as jobs of an
-/// interactive shell) escape all this: don't start such under a lock.
+/// then the lock is released. The command itself cannot get away, but descendants that leave the process group (by
+/// setsid, as daemons, as jobs of an interactive shell) escape all this: don't start such under a lock.
 #[derive(Args, Debug)]
 #[command(after_help = RUN_EXIT_CODES)]
 pub(crate) struct RunArgs {

@@ -10,29 +10,30 @@
 //! `run` is its counterpart: it sees when the guard is killed or stopped, and then does the guard's work.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
-use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signal::SigSet;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpgrp, getpid, setpgid};
 
 use super::lease::{Act, Ends, Watch};
 use super::program;
+use super::target::Target;
 use crate::clock::{from_argument, nap, to_argument};
 
 /// The first argument that makes the program a guard.
 pub(crate) const GUARD: &str = "__guard";
 /// What the guard says when it is in place.
 const READY: u8 = b'+';
-/// What `run` says when the command has ended and the rest of its group is to end.
-const SWEEP: u8 = b's';
+/// What `run` says is one number: which process the command is, or this, when it has ended.
+const SWEEP: i32 = 0;
+const ORDER_LEN: usize = size_of::<i32>();
 /// How long a guard may take to be in place.
 const START: Duration = Duration::from_secs(5);
 /// How often it looks whether what is left of the group has gone.
@@ -106,9 +107,14 @@ impl Guard {
         }
     }
 
+    /// Says which process the command is.
+    pub(crate) fn watch(&mut self, command: Pid) -> io::Result<()> {
+        self.orders.write_all(&command.as_raw().to_ne_bytes())
+    }
+
     /// Says that the command has ended: the rest of the group is to end too, then the guard ends.
     pub(crate) fn sweep(&mut self) -> io::Result<()> {
-        self.orders.write_all(&[SWEEP])
+        self.orders.write_all(&SWEEP.to_ne_bytes())
     }
 }
 
@@ -142,40 +148,42 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> u8 {
 }
 
 fn watch(ends: Ends, elsewhere: Pid) -> u8 {
-    let group = getpgrp();
+    let mut target = Target::new(getpgrp());
     let mut watch = Watch::new(ends);
-    let mut orders = Some(io::stdin());
+    // Without a buffer: what is read ahead would not show as readable.
+    let mut orders = io::stdin().as_fd().try_clone_to_owned().map(File::from).ok();
     let mut sweeping = false;
     let mut others = false;
     loop {
         let now = ticketing_tokio::now();
         match watch.act(now) {
-            Some(Act::Term) => term(group),
+            Some(Act::Term) => target.term(),
             Some(Act::Kill) => {
                 // It ends the guard too, unless that has left the group.
-                kill(group);
+                target.kill();
                 return SWEPT_OTHERS;
             }
             None => {}
         }
         let mut pause = nap(now, watch.next());
         if sweeping {
-            if is_empty(group) {
+            if target.is_group_empty() {
                 return if others { SWEPT_OTHERS } else { SWEPT_CLEAN };
             }
             pause = pause.min(SWEEP_NAP);
         }
-        match next_order(orders.as_ref(), pause) {
+        match next_order(orders.as_mut(), pause) {
             Order::None => {}
+            Order::Watch(command) => target.watch(command),
             Order::Sweep => {
                 // Outside of the group the guard can see when that is empty; its number stays taken all the same,
                 // for it is the guard's own.
                 if setpgid(getpid(), elsewhere).is_err() {
-                    kill(group);
+                    target.kill();
                     return SWEPT_OTHERS;
                 }
                 sweeping = true;
-                if !is_empty(group) {
+                if !target.is_group_empty() {
                     others = true;
                     watch.end_now(ticketing_tokio::now());
                 }
@@ -188,14 +196,19 @@ fn watch(ends: Ends, elsewhere: Pid) -> u8 {
     }
 }
 
+/// What `run` says to its guard.
 enum Order {
     None,
+    /// This is the command.
+    Watch(Pid),
+    /// The command has ended.
     Sweep,
+    /// Nothing more: it is gone.
     Orphaned,
 }
 
-fn next_order(orders: Option<&io::Stdin>, pause: Duration) -> Order {
-    let Some(mut orders) = orders else {
+fn next_order(orders: Option<&mut File>, pause: Duration) -> Order {
+    let Some(orders) = orders else {
         std::thread::sleep(pause);
         return Order::None;
     };
@@ -203,58 +216,14 @@ fn next_order(orders: Option<&io::Stdin>, pause: Duration) -> Order {
     if !matches!(poll(&mut fds, timeout(pause)), Ok(1..)) {
         return Order::None;
     }
-    let mut byte = [0];
-    match orders.read(&mut byte) {
-        Ok(1) if byte == [SWEEP] => Order::Sweep,
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Order::None,
-        _ => Order::Orphaned,
+    let mut order = [0; ORDER_LEN];
+    match orders.read_exact(&mut order) {
+        Ok(()) => match i32::from_ne_bytes(order) {
+            SWEEP => Order::Sweep,
+            command => Order::Watch(Pid::from_raw(command)),
+        },
+        Err(_) => Order::Orphaned,
     }
-}
-
-/// Asks the group to end. What is stopped goes on, or it could not.
-pub(crate) fn term(group: Pid) {
-    send(group, Signal::SIGTERM);
-    send(group, Signal::SIGCONT);
-}
-
-/// Ends the group.
-pub(crate) fn kill(group: Pid) {
-    send(group, Signal::SIGKILL);
-}
-
-/// Sends a signal to the group. That nobody is left to get it is no error.
-pub(crate) fn send(group: Pid, signal: Signal) {
-    match killpg(group, signal) {
-        Ok(()) | Err(_) => {}
-    }
-}
-
-/// Whether nobody of the group is alive.
-fn is_empty(group: Pid) -> bool {
-    killpg(group, None) == Err(Errno::ESRCH) || has_only_dead(group) == Some(true)
-}
-
-/// Whether all of the group are dead and only wait to be reaped, which an init may take its time for; `None` where
-/// the system does not tell.
-fn has_only_dead(group: Pid) -> Option<bool> {
-    let group = group.to_string();
-    let mut seen = false;
-    for entry in fs::read_dir("/proc").ok()? {
-        // A process that is gone meanwhile cannot be read.
-        let Ok(stat) = entry.and_then(|entry| fs::read_to_string(entry.path().join("stat"))) else {
-            continue;
-        };
-        // pid (name) state parent group …; the name may hold anything.
-        let mut fields = stat.rsplit(')').next()?.split_ascii_whitespace();
-        let (state, of) = (fields.next()?, fields.nth(1)?);
-        if of == group {
-            seen = true;
-            if !matches!(state, "Z" | "X") {
-                return Some(false);
-            }
-        }
-    }
-    seen.then_some(true)
 }
 
 /// At least as long as `span`: a poll that ends early would spin.

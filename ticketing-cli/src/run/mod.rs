@@ -7,6 +7,7 @@ mod progress;
 mod rules;
 mod signals;
 pub(crate) mod start;
+mod target;
 mod terminal;
 mod work;
 
@@ -30,8 +31,9 @@ use self::progress::Progress;
 use self::rules::Plan;
 use self::signals::Signals;
 use self::start::Told;
+use self::target::Target;
 use self::terminal::Terminal;
-use self::work::Work;
+use self::work::{Interrupt, Work};
 use crate::cli::RunArgs;
 use crate::escape::Escaped;
 use crate::exit::{self, Failure};
@@ -60,7 +62,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     runtime.shutdown_background();
     match end? {
         End::Code(code) => Ok(code),
-        End::Interrupted => Ok(end_as_interrupted()),
+        End::Interrupted(interrupt) => Ok(end_as_interrupted(interrupt)),
     }
 }
 
@@ -73,8 +75,8 @@ fn program() -> PathBuf {
 /// How `run` ends.
 enum End {
     Code(u8),
-    /// By an INT of the terminal: shells look for that, to end a script.
-    Interrupted,
+    /// By an INT from the keyboard: shells look for that, to end a script.
+    Interrupted(Interrupt),
 }
 
 struct Run<'a> {
@@ -110,9 +112,7 @@ impl Run<'_> {
                 drop(progress);
                 self.tell(format_args!("{signal} while waiting for the lock"));
                 let _ = timeout(LEAVE, client.close()).await;
-                let from_terminal = signal == Signal::SIGINT
-                    && Terminal::open().is_some_and(|terminal| terminal.is_held_by(getpgrp()));
-                return Err(if from_terminal { End::Interrupted } else { End::Code(exit::by_signal(signal as i32)) });
+                return Err(broken_off(signal));
             }
             () = progress.show() => unreachable!("it never ends by itself"),
         };
@@ -167,7 +167,7 @@ impl Run<'_> {
         let command = match start::start(&self.args.command, &told, group, ends, foreground) {
             Ok(command) => command,
             Err(error) => {
-                guard::kill(group);
+                Target::new(group).kill();
                 let too_long = error.kind() == ErrorKind::ArgumentListTooLong;
                 let code = if too_long { exit::NOT_EXECUTABLE } else { exit::INTERNAL };
                 return Err(Failure::new(code, format_args!("the command cannot be started: {error}")));
@@ -193,8 +193,8 @@ impl Run<'_> {
             let key = Escaped(&self.args.key);
             say(format_args!("{key}: the lease ran out and the command was stopped ({})", end.status));
             End::Code(exit::LEASE_OVER)
-        } else if end.interrupted {
-            End::Interrupted
+        } else if let Some(interrupt) = end.interrupted {
+            End::Interrupted(interrupt)
         } else {
             End::Code(code(end.status))
         }
@@ -205,6 +205,17 @@ impl Run<'_> {
         if self.args.verbose {
             say(text);
         }
+    }
+}
+
+/// How `run` ends when a signal came before the lock.
+fn broken_off(signal: Signal) -> End {
+    let is_of_keyboard =
+        signal == Signal::SIGINT && Terminal::open().is_some_and(|terminal| terminal.is_held_by(getpgrp()));
+    if is_of_keyboard {
+        End::Interrupted(Interrupt::OfJob)
+    } else {
+        End::Code(exit::by_signal(signal as i32))
     }
 }
 
@@ -223,10 +234,13 @@ fn wall_clock(at: Instant) -> u64 {
     at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Ends the program by INT, as the rest of its job was ended; shells end their script only then.
-fn end_as_interrupted() -> u8 {
-    match nix::sys::signal::kill(nix::unistd::Pid::from_raw(0), Signal::SIGINT) {
-        Ok(()) | Err(_) => {}
+/// Ends the program by INT: a shell that runs a script ends that only then. What the command alone has got, the rest
+/// of the job gets too.
+fn end_as_interrupted(interrupt: Interrupt) -> u8 {
+    if interrupt == Interrupt::OfCommand {
+        match nix::sys::signal::kill(nix::unistd::Pid::from_raw(0), Signal::SIGINT) {
+            Ok(()) | Err(_) => {}
+        }
     }
     match signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32) {
         Ok(()) | Err(_) => exit::by_signal(Signal::SIGINT as i32),

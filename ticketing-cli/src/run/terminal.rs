@@ -18,9 +18,14 @@ impl Terminal {
         File::options().read(true).write(true).open("/dev/tty").ok().map(Self)
     }
 
+    /// The group in the foreground.
+    pub(crate) fn holder(&self) -> Option<Pid> {
+        tcgetpgrp(&self.0).ok()
+    }
+
     /// Whether this group is in the foreground.
     pub(crate) fn is_held_by(&self, group: Pid) -> bool {
-        tcgetpgrp(&self.0) == Ok(group)
+        self.holder() == Some(group)
     }
 
     /// Puts the caller's own group into the foreground.

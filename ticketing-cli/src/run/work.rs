@@ -5,7 +5,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpgrp};
 use ticketing_tokio::now;
@@ -14,6 +15,7 @@ use tokio::time::sleep;
 use super::guard::{self, Guard};
 use super::lease::{Act, Ends, Watch};
 use super::signals::{Came, Signals};
+use super::target::Target;
 use super::terminal::Terminal;
 use crate::clock::nap;
 
@@ -28,10 +30,19 @@ pub(crate) struct End {
     pub(crate) status: ExitStatus,
     /// Its end was seen when it had been told to end because of the lease.
     pub(crate) lease_over: bool,
-    /// It ended by an INT that came from the terminal.
-    pub(crate) interrupted: bool,
+    /// It ended by an INT that came from the keyboard.
+    pub(crate) interrupted: Option<Interrupt>,
     /// Others of its group were left and were ended.
     pub(crate) others: bool,
+}
+
+/// An INT from the keyboard, by whom it was got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Interrupt {
+    /// By the command's group, which has the terminal, alone.
+    OfCommand,
+    /// By `run` and the others of its own group.
+    OfJob,
 }
 
 /// A command that runs.
@@ -39,36 +50,48 @@ pub(crate) struct End {
 pub(crate) struct Work {
     command: Child,
     guard: Guard,
-    group: Pid,
+    target: Target,
     ends: Ends,
     terminal: Option<Terminal>,
-    /// INT was passed on: then it is not the terminal's.
-    passed_int: bool,
+    /// An INT came to `run`, and from where.
+    int: Option<Origin>,
     /// Nothing of the group is left.
     finished: bool,
+}
+
+/// Where an INT came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Origin {
+    /// From the keyboard: all of `run`'s own group got it.
+    Keyboard,
+    Elsewhere,
 }
 
 /// Whatever goes wrong in `run`: the lock is not given back while the command works.
 impl Drop for Work {
     fn drop(&mut self) {
         if !self.finished {
-            guard::kill(self.group);
+            self.kill();
         }
     }
 }
 
 impl Work {
-    pub(crate) fn new(command: Child, guard: Guard, ends: Ends, terminal: Option<Terminal>) -> Self {
-        let group = guard.group();
-        Self { command, guard, group, ends, terminal, passed_int: false, finished: false }
+    pub(crate) fn new(command: Child, mut guard: Guard, ends: Ends, terminal: Option<Terminal>) -> Self {
+        let mut target = Target::new(guard.group());
+        let pid = guard::pid(&command);
+        target.watch(pid);
+        // A guard that is not there to hear it is missed soon.
+        match guard.watch(pid) {
+            Ok(()) | Err(_) => {}
+        }
+        Self { command, guard, target, ends, terminal, int: None, finished: false }
     }
 
     /// Waits until the command and all of its group have ended.
     pub(crate) async fn finish(mut self, signals: &mut Signals, warn: &impl Fn(&str)) -> io::Result<End> {
         let (status, lease_over) = self.wait(signals, warn).await?;
-        let interrupted = status.signal() == Some(Signal::SIGINT as i32)
-            && !self.passed_int
-            && self.terminal.as_ref().is_some_and(|terminal| terminal.is_held_by(self.group));
+        let interrupted = self.interrupt(status);
         self.take_terminal_back();
         let others = self.sweep(signals).await;
         self.finished = true;
@@ -93,20 +116,22 @@ impl Work {
                 Some(Act::Term) => {
                     told = true;
                     if !guarded {
-                        guard::term(self.group);
+                        self.target.term();
                     }
                 }
                 Some(Act::Kill) => {
                     told = true;
-                    guard::kill(self.group);
+                    self.kill();
                 }
                 None => {}
             }
             tokio::select! {
                 came = signals.next() => match came {
                     Came::PassOn(signal) => {
-                        self.passed_int |= signal == Signal::SIGINT;
-                        guard::send(self.group, signal);
+                        if signal == Signal::SIGINT {
+                            self.int = Some(self.origin());
+                        }
+                        self.target.send(signal);
                     }
                     Came::Child => self.follow_stop().await,
                 },
@@ -127,7 +152,7 @@ impl Work {
             _ => return,
         };
         if !(wants_terminal && terminal.is_held_by(getpgrp())) {
-            if terminal.is_held_by(self.group) {
+            if terminal.is_held_by(self.target.group()) {
                 terminal.take();
             }
             // The whole job, as the terminal would have done. Where nobody could let it go on (an orphaned process
@@ -137,14 +162,42 @@ impl Work {
             }
         }
         if terminal.is_held_by(getpgrp()) {
-            terminal.give(self.group);
+            terminal.give(self.target.group());
         }
-        guard::send(self.group, Signal::SIGCONT);
+        self.target.send(Signal::SIGCONT);
     }
 
+    fn kill(&mut self) {
+        // By its own handle as well: where the system has none that the target could use, the command still ends.
+        match self.command.kill() {
+            Ok(()) | Err(_) => self.target.kill(),
+        }
+    }
+
+    /// Where an INT came from that `run` gets now.
+    fn origin(&self) -> Origin {
+        match &self.terminal {
+            Some(terminal) if terminal.is_held_by(getpgrp()) => Origin::Keyboard,
+            _ => Origin::Elsewhere,
+        }
+    }
+
+    /// Whether the command was ended by an INT from the keyboard, and who else has got that.
+    fn interrupt(&self, status: ExitStatus) -> Option<Interrupt> {
+        if status.signal() != Some(Signal::SIGINT as i32) {
+            return None;
+        }
+        match self.int {
+            Some(Origin::Keyboard) => Some(Interrupt::OfJob),
+            Some(Origin::Elsewhere) => None,
+            None => self.terminal.as_ref()?.is_held_by(self.target.group()).then_some(Interrupt::OfCommand),
+        }
+    }
+
+    /// Takes the terminal back from the command's group, or from one that is gone, as a killed shell's.
     fn take_terminal_back(&self) {
         if let Some(terminal) = &self.terminal
-            && terminal.is_held_by(self.group)
+            && terminal.holder().is_some_and(|group| group == self.target.group() || is_gone(group))
         {
             terminal.take();
         }
@@ -153,7 +206,7 @@ impl Work {
     /// Ends what is left of the group. Tells whether anything was.
     async fn sweep(&mut self, signals: &mut Signals) -> bool {
         if !self.guard.is_well() || self.guard.sweep().is_err() {
-            guard::kill(self.group);
+            self.target.kill();
             return false;
         }
         let give_up = self.ends.kill_at.min(now() + self.ends.grace + SWEEP_GRACE);
@@ -163,7 +216,7 @@ impl Work {
             }
             let now = now();
             if now >= give_up {
-                guard::kill(self.group);
+                self.target.kill();
                 return true;
             }
             tokio::select! {
@@ -173,6 +226,11 @@ impl Work {
             }
         }
     }
+}
+
+/// Whether nobody is in a group.
+fn is_gone(group: Pid) -> bool {
+    killpg(group, None) == Err(Errno::ESRCH)
 }
 
 /// By which signal a child was stopped, if it was since the last look.

@@ -235,6 +235,29 @@ fn descendants_in_the_group_end_with_the_lease_too() {
 }
 
 #[test]
+fn a_command_that_leaves_its_group_is_ended_all_the_same() {
+    let server = Server::start();
+    // `setsid` makes no process of its own here: the command itself goes.
+    for kill_run in [false, true] {
+        let evidence = Evidence::new();
+        let script = stubborn(&evidence);
+        let begun = seconds_since_1970();
+        let arguments = ["--lease", "2", "--grace", "0.2", "k", "--", "setsid", "sh", "-c", &script];
+        let mut run = Running::spawn(server.run(&arguments));
+        eventually("a first beat", || evidence.read("beats").contains('\n'));
+        if kill_run {
+            run.signal(Signal::SIGKILL);
+            run.wait();
+        } else {
+            assert_eq!(run.code(), Some(79));
+        }
+        wait_for_the_lock(&server);
+        assert!(last_beat(&evidence) < begun + 2.0, "run killed: {kill_run}");
+        server.run_to_end(&["-w", "20", "k", "--", "true"]);
+    }
+}
+
+#[test]
 fn a_command_that_is_stopped_is_ended_all_the_same() {
     let server = Server::start();
     let evidence = Evidence::new();

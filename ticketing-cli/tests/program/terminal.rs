@@ -206,6 +206,28 @@ fn a_wait_counts_on_one_line_that_disappears() {
 }
 
 #[test]
+fn an_interactive_shell_ends_with_the_lease() {
+    let server = Server::start();
+    let script = format!("run --lease 2 k -- bash --norc --noprofile -i; echo rc=$?; {WHERE}");
+    let mut session = Session::script(&script, &server);
+    session.type_in("echo shell-$((40 + 2))\n");
+    session.wait_for("shell-42");
+    session.wait_for("rc=79");
+    session.wait_for("front");
+}
+
+#[test]
+fn an_interrupt_ends_a_pipeline_and_its_script() {
+    let server = Server::start();
+    let mut session =
+        Session::script("run k -- sh -c 'echo up; exec sleep 60' | cat; echo after; sleep 60", &server);
+    session.wait_for("up");
+    session.type_in("\x03");
+    let screen = session.end();
+    assert!(!screen.contains("after"), "{screen:?}");
+}
+
+#[test]
 fn at_the_leases_end_the_terminal_comes_back_too() {
     let server = Server::start();
     let script = format!(
