@@ -40,12 +40,19 @@ fn start(server: &Server, evidence: &Evidence, lease: u32, more: &[&str]) -> (Ru
     (run, before + f64::from(lease), after + f64::from(lease))
 }
 
-/// Waits for the lock by hand and tells when it came, in seconds since 1970.
-fn wait_for_the_lock(server: &Server) -> f64 {
+/// Waits for the lock by hand and tells when it came, in seconds since 1970. By then the stubborn command is dead.
+fn wait_for_the_lock(server: &Server, evidence: &Evidence) -> f64 {
     let mut waiter = Wire::connect(&server.address(), b"");
-    waiter.acquire(20, 5, 1, "k");
+    waiter.acquire(20, 1, 1, "k");
     assert_eq!(waiter.acquired("k").0, b'A');
-    seconds_since_1970()
+    let granted = seconds_since_1970();
+    let commands: Vec<_> = alive(&evidence.text("beats"));
+    let command = commands.iter().find(|(_, line)| line.starts_with("sh -c"));
+    if let Some((pid, _)) = command {
+        kill(*pid, Signal::SIGKILL).expect("it is alive");
+        panic!("the command outlived its lease");
+    }
+    granted
 }
 
 #[test]
@@ -98,7 +105,7 @@ fn lateness_after_kill_9() -> f64 {
     let (mut run, earliest, latest) = start(&server, &evidence, 2, &["--grace", "0.5"]);
     run.signal(Signal::SIGKILL);
     run.wait();
-    let granted = wait_for_the_lock(&server);
+    let granted = wait_for_the_lock(&server, &evidence);
     assert!(granted >= earliest - 0.002, "not before the lease's end: {granted} < {earliest}");
     assert!(last_beat(&evidence) < granted, "the command was dead by then");
     assert!(last_beat(&evidence) < earliest, "the command was dead by the lease's end");
@@ -172,7 +179,7 @@ fn a_stopped_run_does_not_keep_the_command_alive() {
     let evidence = Evidence::new();
     let (mut run, earliest, _) = start(&server, &evidence, 2, &["--grace", "0.2"]);
     run.signal(Signal::SIGSTOP);
-    let granted = wait_for_the_lock(&server);
+    let granted = wait_for_the_lock(&server, &evidence);
     assert!(granted >= earliest - 0.002);
     assert!(last_beat(&evidence) < earliest, "the command was dead by the lease's end");
     run.signal(Signal::SIGCONT);
@@ -185,7 +192,7 @@ fn a_killed_guard_leaves_run_to_watch() {
     let evidence = Evidence::new();
     let (mut run, earliest, _) = start(&server, &evidence, 2, &["--grace", "0.2"]);
     kill(guard_of(&run.0), Signal::SIGKILL).expect("the guard is there");
-    let granted = wait_for_the_lock(&server);
+    let granted = wait_for_the_lock(&server, &evidence);
     assert!(last_beat(&evidence) < earliest.min(granted));
     assert_eq!(run.code(), Some(79));
     assert!(run.stderr().contains("watching the lease without it"));
@@ -251,9 +258,9 @@ fn a_command_that_leaves_its_group_is_ended_all_the_same() {
         } else {
             assert_eq!(run.code(), Some(79));
         }
-        wait_for_the_lock(&server);
+        wait_for_the_lock(&server, &evidence);
         assert!(last_beat(&evidence) < begun + 2.0, "run killed: {kill_run}");
-        server.run_to_end(&["-w", "20", "k", "--", "true"]);
+        assert_eq!(server.run_to_end(&["-w", "20", "k", "--", "true"]).status.code(), Some(0));
     }
 }
 
