@@ -313,3 +313,43 @@ impl Drop for Handle {
         self.0.close();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use ticketing_proto::client::BrokerConfig;
+
+    use super::*;
+
+    fn shared() -> Arc<Shared> {
+        crate::client::start(BrokerConfig::new(["a:1"], 0)).expect("a good configuration")
+    }
+
+    /// C03: a panic elsewhere does not become one in a destructor.
+    #[test]
+    fn a_panic_inside_the_lock_leaves_it_usable() {
+        let shared = shared();
+        let panicking = || shared.call(|_, _| std::panic::resume_unwind(Box::new("a fault")));
+        catch_unwind(AssertUnwindSafe(panicking)).expect_err("it panics");
+        assert!(shared.state.is_poisoned());
+        assert!(!shared.is_ready());
+        drop(Handle::new(Arc::clone(&shared)));
+        assert!(shared.lock().is_closed);
+    }
+
+    /// A future that was dropped leaves no waker behind, and one that is polled again leaves one.
+    #[test]
+    fn nothing_is_kept_of_those_who_left() {
+        let shared = shared();
+        let cx = Context::from_waker(Waker::noop());
+        for number in [1, 2, 1] {
+            assert_eq!(shared.poll_ready(&cx, number), Poll::Pending);
+        }
+        assert_eq!(shared.lock().waiting.len(), 2);
+        shared.leave(Wait::Ready(1));
+        shared.close();
+        assert!(shared.lock().waiting.is_empty(), "the other one was woken");
+        assert_eq!(shared.poll_ready(&cx, 2), Poll::Ready(false));
+    }
+}

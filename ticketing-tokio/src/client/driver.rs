@@ -19,6 +19,7 @@ use ticketing_proto::time::Instant;
 use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
+use tracing::{debug, warn};
 
 use super::connect::{Resolver, connect};
 
@@ -261,6 +262,11 @@ impl Driver {
                 Event::Disconnect { connection, failure } => {
                     let Some(at) = self.peers.iter().position(|peer| peer.id == connection) else { continue };
                     let peer = self.peers.swap_remove(at);
+                    let address = &self.addresses[peer.address].text;
+                    match failure {
+                        Failure::Auth | Failure::Protocol(_) => warn!(address, %failure, "connection ended"),
+                        _ => debug!(address, %failure, "connection ended"),
+                    }
                     if let (Stage::Connecting(_), Failure::HandshakeTimeout) = (peer.stage, failure) {
                         self.note_failure(peer.address, &failure);
                     }

@@ -10,4 +10,5 @@ mod dropping;
 mod lateness;
 mod loss;
 mod piling_up;
+mod real;
 mod scripted;
