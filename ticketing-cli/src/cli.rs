@@ -92,11 +92,12 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
 
-    /// How long to wait for the lock, 0 to 255; fractions are rounded up to whole seconds
+    /// How long to wait for the lock, 0 to 255; fractions are rounded up to whole seconds. When the server falls
+    /// silent, 5 s more for an answer that is certain
     #[arg(short, long, value_name = "SECS", default_value = "10", value_parser = seconds)]
     pub(crate) wait: Duration,
 
-    /// Try once, without waiting
+    /// Try once, without waiting; to reach a server it has 5 s
     #[arg(short, long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
 

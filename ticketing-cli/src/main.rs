@@ -2,6 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "`ticketing run` keeps commands inside their leases by means of Linux; the libraries build elsewhere too"
+);
+
 mod cli;
 mod clock;
 mod escape;
