@@ -184,7 +184,7 @@ impl Stage {
     /// Nothing follows what has entered but close_notify. What comes in must not be opened after that: a failure
     /// would need an alert, and none may follow.
     pub(crate) fn close(&mut self) {
-        if !core::mem::replace(&mut self.is_closed, true) {
+        if !core::mem::replace(&mut self.is_closed, true) && !self.has_failed {
             self.tls.send_close_notify();
             self.collect();
         }

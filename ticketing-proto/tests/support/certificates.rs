@@ -24,6 +24,10 @@ impl Calendar {
         self.0.fetch_add(days * 86_400, Ordering::Relaxed);
     }
 
+    pub(crate) fn set_days_back(&self, days: u64) {
+        self.0.fetch_sub(days * 86_400, Ordering::Relaxed);
+    }
+
     pub(crate) fn provider(&self) -> Arc<dyn TimeProvider> {
         Arc::new(self.clone())
     }
