@@ -1,7 +1,7 @@
 //! TLS, for both roles (`TR-2`), as one more stage that bytes pass on their way: who carries them need not know.
 //!
 //! A server is given a [`ServerTls`], a client a [`ClientTls`]. Both are made from PEM or certificates with what is
-//! wrong with them as an error, or from a configuration of [rustls] that somebody made elsewhere. Without the
+//! wrong with them as an error, or from a configuration of rustls that somebody made elsewhere. Without the
 //! crate's feature `tls` both types exist and have no values.
 //!
 //! # What the stage promises
@@ -16,9 +16,9 @@
 //!
 //! # Time and randomness
 //!
-//! The time by which certificates are judged comes from the [`TimeProvider`](rustls::time_provider::TimeProvider)
-//! that each configuration is made with; `rustls::time_provider::DefaultTimeProvider` is the system's. Randomness for
-//! keys is the one thing that is not passed in: ring asks the system for it.
+//! The time by which certificates are judged comes from the `rustls::time_provider::TimeProvider` that each
+//! configuration is made with; `DefaultTimeProvider` beside it is the system's. Randomness for keys is the one thing
+//! that is not passed in: ring asks the system for it.
 //!
 //! # Versions
 //!
