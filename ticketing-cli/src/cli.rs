@@ -227,7 +227,7 @@ mod tests {
                 assert_ne!(argument.get_long(), Some("token"), "{}", subcommand.get_name());
                 assert_ne!(
                     argument.get_env().and_then(|name| name.to_str()),
-                    Some(crate::token::TOKEN_VARIABLE),
+                    Some(ticketing_host::program::TOKEN_VARIABLE),
                     "clap would print its value"
                 );
             }

@@ -9,12 +9,10 @@ compile_error!(
 
 mod cli;
 mod clock;
-mod escape;
 mod exit;
 mod ping;
 mod run;
 mod serve;
-mod token;
 mod values;
 
 use std::env;

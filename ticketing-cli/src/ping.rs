@@ -5,6 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
+use ticketing_host::program::{Escaped, TokenVariables, find};
 use ticketing_proto::id::Owner;
 use ticketing_proto::key::Key;
 use ticketing_proto::limits::{Lease, READ_BUFFER_LEN, Wait};
@@ -12,10 +13,8 @@ use ticketing_proto::wire::auth::{self, LineDecoder, Secret};
 use ticketing_proto::wire::{Acquire, Decoder, FromServer, Reason, Release, Reply, Request};
 
 use crate::cli::PingArgs;
-use crate::escape::Escaped;
 use crate::exit::{self, Failure};
 use crate::say;
-use crate::token::{self, TokenVariables};
 
 /// How long the lock of a ping lasts if its release gets lost.
 const LEASE: u8 = 5;
@@ -59,7 +58,7 @@ pub(crate) fn ping(args: &PingArgs) -> Result<u8, Failure> {
     if args.timeout.is_zero() {
         return Err(Failure::usage("a timeout of 0 s leaves no time for any step"));
     }
-    let secret = token::find(args.client.token_file.as_deref(), TokenVariables::from_env(), None)?;
+    let secret = find(args.client.token_file.as_deref(), TokenVariables::from_env(), None)?;
     let mut code = 0;
     for address in args.client.addresses() {
         let random = getrandom::u64()

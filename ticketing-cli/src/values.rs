@@ -1,11 +1,12 @@
 //! Values of flags, environment variables and configuration files: one reading for all three.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Deserialize;
+use ticketing_host::program::{first_token, limit, listen_address, words};
 use ticketing_proto::limits::DEFAULT_PORT;
 use ticketing_proto::wire::is_address;
 
@@ -23,9 +24,7 @@ where
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let words = text.split(|character: char| character == ',' || character.is_whitespace());
-        let values: Vec<T> = words
-            .filter(|word| !word.is_empty())
+        let values: Vec<T> = words(text)
             .map(|word| word.parse().map_err(|error: T::Err| error.to_string()))
             .collect::<Result<_, _>>()?;
         if values.is_empty() { Err("it names nothing".to_owned()) } else { Ok(Self(values)) }
@@ -52,15 +51,7 @@ impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-        text.parse()
-            .or_else(|_| bare.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, DEFAULT_PORT)))
-            .map(Self)
-            .map_err(|_| {
-                format!(
-                    "`{text}` is not an IP address with a port, as 127.0.0.1:5225, [::1]:5225 or 0.0.0.0:5225"
-                )
-            })
+        listen_address(text).map(Self)
     }
 }
 
@@ -101,7 +92,7 @@ impl FromStr for Limit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Self).map_err(|_| format!("{text} is not a whole number from 1 to {}", u32::MAX))
+        limit(text).map(Self)
     }
 }
 
@@ -122,7 +113,7 @@ impl FromStr for FirstToken {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Self).map_err(|_| format!("{text} is not a whole number from 1 to {}", u64::MAX))
+        first_token(text).map(Self)
     }
 }
 
@@ -175,22 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn an_address_to_listen_on_is_an_ip_address() {
-        let address = |text: &str| text.parse::<ListenAddress>().map(|address| address.0.to_string());
-        assert_eq!(address("0.0.0.0:0"), Ok("0.0.0.0:0".to_owned()));
-        assert_eq!(address("127.0.0.1"), Ok("127.0.0.1:5225".to_owned()));
-        assert_eq!(address("::1"), Ok("[::1]:5225".to_owned()));
-        assert_eq!(address("[::]"), Ok("[::]:5225".to_owned()));
-        assert_eq!(address("[::]:9"), Ok("[::]:9".to_owned()));
-        assert!(address("localhost:5225").is_err());
-        assert!(address("127.0.0.1:70000").is_err());
-    }
-
-    #[test]
-    fn a_limit_of_zero_names_value_and_rule() {
-        assert_eq!("0".parse::<Limit>(), Err("0 is not a whole number from 1 to 4294967295".to_owned()));
+    fn a_number_of_a_file_is_read_like_a_flag() {
+        assert_eq!(Limit::try_from(0), "0".parse::<Limit>());
         assert!(Limit::try_from(-1).is_err());
-        assert!("4294967296".parse::<Limit>().is_err());
-        assert!("0".parse::<FirstToken>().is_err());
+        assert!(Limit::try_from(i64::MAX).is_err());
+        assert!(FirstToken::try_from(0).is_err());
     }
 }

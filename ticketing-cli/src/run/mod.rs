@@ -21,6 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::Signal;
 use nix::unistd::getpgrp;
+use ticketing_host::program::{Escaped, TokenVariables, find};
 use ticketing_tokio::{Instant, now};
 use tokio::time::timeout;
 
@@ -35,10 +36,8 @@ use self::target::Target;
 use self::terminal::Terminal;
 use self::work::{Interrupt, Work};
 use crate::cli::RunArgs;
-use crate::escape::Escaped;
 use crate::exit::{self, Failure};
 use crate::say;
-use crate::token::{self, TokenVariables};
 
 /// How long `run` takes leave of the servers after a wait that was broken off: a grant that was on its way is
 /// released. The end of the connections then takes it out of the queue.
@@ -47,7 +46,7 @@ const LEAVE: Duration = Duration::from_millis(250);
 /// Runs the command and gives the exit code.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let plan = Plan::new(args)?;
-    let secret = token::find(args.client.token_file.as_deref(), TokenVariables::from_env(), None)?;
+    let secret = find(args.client.token_file.as_deref(), TokenVariables::from_env(), None)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

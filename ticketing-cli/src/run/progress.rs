@@ -7,7 +7,7 @@ use nix::unistd::{getpgrp, tcgetpgrp};
 use ticketing_tokio::{Instant, now};
 use tokio::time::sleep;
 
-use crate::escape::Escaped;
+use ticketing_host::program::Escaped;
 
 /// How long a wait goes unremarked.
 const QUIET: Duration = Duration::from_secs(1);

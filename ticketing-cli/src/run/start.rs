@@ -15,9 +15,9 @@ use super::lease::Ends;
 use super::program;
 use super::terminal::Terminal;
 use crate::clock::{from_argument, to_argument};
-use crate::escape::Escaped;
 use crate::exit::{INTERNAL, LEASE_OVER, NOT_EXECUTABLE, NOT_FOUND};
-use crate::token::{TOKEN_FILE_VARIABLE, TOKEN_VARIABLE};
+use ticketing_host::program::Escaped;
+use ticketing_host::program::{TOKEN_FILE_VARIABLE, TOKEN_VARIABLE};
 
 /// The first argument that makes the program start a command.
 pub(crate) const START: &str = "__start";

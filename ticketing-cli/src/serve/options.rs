@@ -1,16 +1,15 @@
 //! What can be configured of a server, and how its four sources are laid over each other.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use ticketing_proto::limits::{DEFAULT_PORT, Limits};
-use ticketing_proto::wire::auth::Secret;
+use ticketing_host::program::{self, Settings, TokenVariables};
+use ticketing_proto::limits::Limits;
+use tracing::Level;
 
 use crate::exit::Failure;
-use crate::token::{self, TokenVariables};
 use crate::values::{FirstToken, Limit, List, ListenAddress};
 
 /// The options, as one source has them. The same fields are the flags, their environment variables and the keys
@@ -83,26 +82,45 @@ pub(crate) struct Options {
 }
 
 /// How log lines look.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Debug, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
     /// For people.
-    #[default]
     Text,
     /// One JSON object a line.
     Json,
 }
 
 /// How weighty a line must be to be logged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Debug, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogLevel {
     Error,
     Warn,
-    #[default]
     Info,
     Debug,
     Trace,
+}
+
+impl From<LogFormat> for program::LogFormat {
+    fn from(format: LogFormat) -> Self {
+        match format {
+            LogFormat::Text => Self::Text,
+            LogFormat::Json => Self::Json,
+        }
+    }
+}
+
+impl From<LogLevel> for Level {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+            LogLevel::Trace => Self::TRACE,
+        }
+    }
 }
 
 impl Options {
@@ -121,7 +139,7 @@ impl Options {
     }
 
     /// Fills from `weaker` what is not set here. The token's file is not filled in: where a token comes from is
-    /// decided over all sources at once, by [`token::find`].
+    /// decided over all sources at once, by [`program::find`].
     fn or(self, weaker: Self) -> Self {
         Self {
             listen: self.listen.or(weaker.listen),
@@ -158,62 +176,36 @@ impl Options {
     }
 }
 
-/// What a server is to do, decided and checked.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    pub(crate) listen: Vec<SocketAddr>,
-    pub(crate) secret: Secret,
-    pub(crate) state_dir: Option<PathBuf>,
-    pub(crate) first_token: Option<u64>,
-    pub(crate) limits: Limits,
-    pub(crate) log_format: LogFormat,
-    pub(crate) log_level: LogLevel,
-}
-
-impl Settings {
-    /// Lays flags and environment (`options`, in which clap has laid the one over the other) over the file, and
-    /// that over the defaults; then checks.
-    pub(crate) fn resolve(
-        options: Options,
-        file: Option<Options>,
-        variables: TokenVariables,
-    ) -> Result<Self, Failure> {
-        let file = file.unwrap_or_default();
-        let secret = token::find(options.token_file.as_deref(), variables, file.token_file.as_deref())?;
-        token::check_for_server(&secret)?;
-        let merged = options.or(file);
-        let limits = merged.limits();
-        let listen = match merged.listen {
-            Some(lists) => lists.into_iter().flat_map(|list| list.0).map(|address| address.0).collect(),
-            None => vec![SocketAddr::from(([127, 0, 0, 1], DEFAULT_PORT))],
-        };
-        if listen.is_empty() {
-            return Err(Failure::usage("`listen` names no address; leave it out for 127.0.0.1:5225"));
-        }
-        if secret.is_empty() && !merged.allow_no_token.unwrap_or_default() {
-            refuse_strangers(&listen)?;
-        }
-        Ok(Self {
-            listen,
-            secret,
-            state_dir: merged.state_dir,
-            first_token: merged.first_token.map(|first| first.0.get()),
-            limits,
-            log_format: merged.log_format.unwrap_or_default(),
-            log_level: merged.log_level.unwrap_or_default(),
-        })
+/// Lays flags and environment (`options`, in which clap has laid the one over the other) over the file, and that
+/// over the defaults; then checks.
+pub(crate) fn resolve(
+    options: Options,
+    file: Option<Options>,
+    variables: TokenVariables,
+) -> Result<Settings, Failure> {
+    let file = file.unwrap_or_default();
+    let secret = program::find(options.token_file.as_deref(), variables, file.token_file.as_deref())?;
+    let merged = options.or(file);
+    let limits = merged.limits();
+    let default = Settings::default();
+    let listen = match merged.listen {
+        Some(lists) => lists.into_iter().flat_map(|list| list.0).map(|address| address.0).collect(),
+        None => default.listen,
+    };
+    if listen.is_empty() {
+        return Err(Failure::usage("`listen` names no address; leave it out for 127.0.0.1:5225"));
     }
-}
-
-/// Without a token only loopback is listened on (`AU-9`).
-fn refuse_strangers(listen: &[SocketAddr]) -> Result<(), Failure> {
-    match listen.iter().find(|address| !address.ip().to_canonical().is_loopback()) {
-        Some(address) => Err(Failure::usage(format_args!(
-            "{address} is not a loopback address and there is no token: everybody who can reach it could take and \
-             release every lock; give a token by --token-file, or say --allow-no-token"
-        ))),
-        None => Ok(()),
-    }
+    let settings = Settings {
+        listen,
+        secret,
+        allow_no_token: merged.allow_no_token.unwrap_or_default(),
+        state_dir: merged.state_dir,
+        first_token: merged.first_token.map(|first| first.0.get()),
+        limits,
+        log_format: merged.log_format.map_or(default.log_format, Into::into),
+        log_level: merged.log_level.map_or(default.log_level, Into::into),
+    };
+    settings.check()
 }
 
 #[cfg(test)]
@@ -231,29 +223,28 @@ mod tests {
         Flags::parse_from([&["serve"], arguments].concat()).options
     }
 
-    fn resolve(options: Options, file: &str) -> Result<Settings, Failure> {
+    fn resolved(options: Options, file: &str) -> Result<Settings, Failure> {
         let file = Options::parse(file).expect("a good file");
-        Settings::resolve(options, Some(file), TokenVariables::default())
+        resolve(options, Some(file), TokenVariables::default())
     }
 
     #[test]
     fn without_anything_the_defaults_hold() {
-        let settings =
-            Settings::resolve(flags(&[]), None, TokenVariables::default()).expect("defaults are good");
+        let settings = resolve(flags(&[]), None, TokenVariables::default()).expect("defaults are good");
         assert_eq!(settings.listen, ["127.0.0.1:5225".parse().expect("an address")]);
         assert_eq!(settings.limits, Limits::default());
         assert!(settings.secret.is_empty());
-        assert_eq!((settings.log_format, settings.log_level), (LogFormat::Text, LogLevel::Info));
+        assert_eq!((settings.log_format, settings.log_level), (program::LogFormat::Text, Level::INFO));
     }
 
     #[test]
     fn a_flag_beats_the_file_and_the_file_beats_the_default() {
         let file =
             "max-keys = 7\nmax-waiters = 8\nlisten = [\"127.0.0.1:1\", \"[::1]:2\"]\nlog-format = \"json\"\n";
-        let settings = resolve(flags(&["--max-keys", "9", "--listen", "127.0.0.1:3"]), file).expect("good");
+        let settings = resolved(flags(&["--max-keys", "9", "--listen", "127.0.0.1:3"]), file).expect("good");
         assert_eq!(settings.limits, Limits { keys: 9, waiters: 8, ..Limits::default() });
         assert_eq!(settings.listen, ["127.0.0.1:3".parse().expect("an address")]);
-        assert_eq!(settings.log_format, LogFormat::Json);
+        assert_eq!(settings.log_format, program::LogFormat::Json);
     }
 
     #[test]
@@ -276,9 +267,9 @@ mod tests {
         "#;
         let mut options = Options::parse(file).expect("a good file");
         options.token_file = None;
-        let settings = resolve(options, "").expect("good");
+        let settings = resolved(options, "").expect("good");
         assert_eq!(settings.limits.named().map(|(_, limit)| limit), [1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!((settings.first_token, settings.log_level), (Some(5), LogLevel::Debug));
+        assert_eq!((settings.first_token, settings.log_level), (Some(5), Level::DEBUG));
 
         let command = <Flags as clap::CommandFactory>::command();
         for argument in command.get_arguments() {
@@ -287,7 +278,7 @@ mod tests {
             let variable = format!("TICKETING_{}", name.replace('-', "_").to_uppercase());
             let has_variable = argument.get_env().is_some_and(|env| env == variable.as_str());
             assert!(
-                has_variable || variable == token::TOKEN_FILE_VARIABLE,
+                has_variable || variable == program::TOKEN_FILE_VARIABLE,
                 "{name} has no variable {variable}"
             );
         }
@@ -314,22 +305,22 @@ mod tests {
     #[test]
     fn beyond_loopback_a_token_is_needed_or_an_explicit_word() {
         for address in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "[2001:db8::1]:1"] {
-            let refused = resolve(flags(&["--listen", "127.0.0.1:1", "--listen", address]), "");
+            let refused = resolved(flags(&["--listen", "127.0.0.1:1", "--listen", address]), "");
             assert!(refused.expect_err("AU-9").message.contains(address), "{address}");
-            assert!(resolve(flags(&["--listen", address, "--allow-no-token"]), "").is_ok());
-            assert!(resolve(flags(&["--listen", address]), "allow-no-token = true").is_ok());
+            assert!(resolved(flags(&["--listen", address, "--allow-no-token"]), "").is_ok());
+            assert!(resolved(flags(&["--listen", address]), "allow-no-token = true").is_ok());
             assert!(
-                resolve(flags(&["--listen", address, "--allow-no-token=false"]), "allow-no-token = true")
+                resolved(flags(&["--listen", address, "--allow-no-token=false"]), "allow-no-token = true")
                     .is_err()
             );
         }
         for loopback in ["127.0.0.1:1", "127.8.8.8:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
-            assert!(resolve(flags(&["--listen", loopback]), "").is_ok(), "{loopback}");
+            assert!(resolved(flags(&["--listen", loopback]), "").is_ok(), "{loopback}");
         }
     }
 
     #[test]
     fn an_empty_list_of_addresses_is_refused() {
-        assert!(resolve(flags(&[]), "listen = []").is_err());
+        assert!(resolved(flags(&[]), "listen = []").is_err());
     }
 }

@@ -6,14 +6,14 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use ticketing_proto::lock::TokenRange;
 
-use crate::exit::{Failure, SYSTEM};
+use super::{Failure, SYSTEM};
 
 /// How many tokens are reserved at a time.
-pub(crate) const BLOCK: u64 = 1 << 20;
+pub(super) const BLOCK: u64 = 1 << 20;
 /// The date of the build, in seconds since 1970: the host's clock cannot rightly be before it.
 const BUILD_DATE: &str = env!("TICKETING_BUILD_DATE");
 
@@ -24,7 +24,7 @@ const LOCK: &str = "lock";
 const PREFIX: &str = "tokens up to ";
 
 /// A start made of the time and randomness: practically never the same twice, and no promise of order (`FI-7`).
-pub(crate) fn from_clock() -> Result<u64, Failure> {
+pub(super) fn from_clock() -> Result<u64, Failure> {
     let random = getrandom::u64()
         .map_err(|error| Failure::internal(format_args!("no randomness from the system: {error}")))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -44,18 +44,19 @@ fn from_parts(now: u64, built: u64, random: u64) -> Result<u64, String> {
 
 /// The state directory, locked for as long as this lives.
 #[derive(Debug)]
-pub(crate) struct StateDir {
+pub(super) struct StateDir {
     path: PathBuf,
     /// The directory itself: a rename is durable when it is synced.
     dir: File,
-    _lock: Flock<File>,
+    /// Locked for as long as it is open.
+    _lock: File,
     /// The last token that may have been granted by anyone who had this directory; `None` in a fresh one.
     reserved: Option<u64>,
 }
 
 impl StateDir {
     /// Makes the directory if need be, takes its lock, and reads what is reserved.
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let system = |what: &str, error: &dyn std::fmt::Display| {
             Failure::new(SYSTEM, format_args!("the state directory {shown} {what}: {error}"))
@@ -72,22 +73,22 @@ impl StateDir {
             .write(true)
             .open(path.join(LOCK))
             .map_err(|error| system("cannot be written", &error))?;
-        let lock = match Flock::lock(lock, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => lock,
-            Err((_, Errno::EWOULDBLOCK)) => {
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
                 return Err(Failure::new(
                     SYSTEM,
                     format_args!("the state directory {shown} is in use by another server"),
                 ));
             }
-            Err((_, errno)) => return Err(system("cannot be locked", &errno)),
-        };
+            Err(errno) => return Err(system("cannot be locked", &errno)),
+        }
         let reserved = read(path)?;
         Ok(Self { path: path.to_owned(), dir, _lock: lock, reserved })
     }
 
     /// The first token to grant: behind all that may have been granted before, and not below `given`.
-    pub(crate) fn first(&self, given: Option<u64>) -> Result<u64, Failure> {
+    pub(super) fn first(&self, given: Option<u64>) -> Result<u64, Failure> {
         let Some(reserved) = self.reserved else { return given.map_or_else(from_clock, Ok) };
         match reserved.checked_add(1) {
             Some(next) => Ok(next.max(given.unwrap_or_default())),
@@ -99,7 +100,7 @@ impl StateDir {
     }
 
     /// Reserves the block of tokens that starts at `next`, and gives its last one. On return it is durable.
-    pub(crate) fn reserve(&mut self, next: u64) -> io::Result<u64> {
+    pub(super) fn reserve(&mut self, next: u64) -> io::Result<u64> {
         let last = next.saturating_add(BLOCK - 1);
         let new = self.path.join(STATE_NEW);
         let mut file = File::create(&new)?;
@@ -113,7 +114,7 @@ impl StateDir {
 }
 
 /// What is reserved in a directory; `None` in a fresh one. For `--check-config` it is looked at without the lock.
-pub(crate) fn read(path: &Path) -> Result<Option<u64>, Failure> {
+pub(super) fn read(path: &Path) -> Result<Option<u64>, Failure> {
     let state = path.join(STATE);
     let shown = state.display();
     let text = match fs::read_to_string(&state) {

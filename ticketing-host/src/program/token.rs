@@ -9,33 +9,38 @@ use std::path::{Path, PathBuf};
 
 use ticketing_proto::wire::auth::Secret;
 
-use crate::exit::Failure;
+use super::Failure;
 
 /// The variable with the token itself.
-pub(crate) const TOKEN_VARIABLE: &str = "TICKETING_TOKEN";
+pub const TOKEN_VARIABLE: &str = "TICKETING_TOKEN";
 /// The variable with the path of the token's file.
-pub(crate) const TOKEN_FILE_VARIABLE: &str = "TICKETING_TOKEN_FILE";
+pub const TOKEN_FILE_VARIABLE: &str = "TICKETING_TOKEN_FILE";
 /// The least length in bytes that a server accepts.
-pub(crate) const MIN_SERVER_TOKEN: usize = 16;
+const MIN_SERVER_TOKEN: usize = 16;
 /// The greatest length in bytes of a token file: more is surely not a token.
 const MAX_TOKEN_FILE: u64 = 4096;
 
 /// The two variables, as they are set or not.
 #[derive(Default)]
-pub(crate) struct TokenVariables {
+pub struct TokenVariables {
     token: Option<OsString>,
     file: Option<OsString>,
 }
 
 impl TokenVariables {
-    pub(crate) fn from_env() -> Self {
+    /// As the process was given them.
+    #[must_use]
+    pub fn from_env() -> Self {
         Self { token: env::var_os(TOKEN_VARIABLE), file: env::var_os(TOKEN_FILE_VARIABLE) }
     }
 }
 
 /// Finds the token: `--token-file` beats the environment, which beats `configured`, the file of a configuration.
 /// None of them: no token, the empty secret. Who names a source gets a token from it or an error, never none.
-pub(crate) fn find(
+///
+/// # Errors
+/// If a source that is named has no token, or two of equal rank are.
+pub fn find(
     flag: Option<&Path>,
     variables: TokenVariables,
     configured: Option<&Path>,
@@ -65,7 +70,7 @@ pub(crate) fn find(
 }
 
 /// Refuses a token that is too short for a server (`AU-9`).
-pub(crate) fn check_for_server(secret: &Secret) -> Result<(), Failure> {
+pub(super) fn check_for_server(secret: &Secret) -> Result<(), Failure> {
     match secret.len() {
         0 | MIN_SERVER_TOKEN.. => Ok(()),
         len => Err(Failure::usage(format_args!(
@@ -145,7 +150,7 @@ mod tests {
     fn a_source_that_is_named_never_gives_no_token() {
         for content in [&b""[..], b"\n", b"\r\n"] {
             let (_dir, path) = token_file(content);
-            assert_eq!(read(&path).expect_err("an empty token").code, crate::exit::USAGE);
+            assert_eq!(read(&path).expect_err("an empty token").code, crate::program::USAGE);
         }
         assert!(find(None, variables(Some(""), None), None).is_err());
         assert!(find(None, variables(None, Some("")), None).is_err());

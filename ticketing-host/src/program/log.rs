@@ -4,6 +4,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io;
+use std::str::FromStr;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,13 +13,34 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use super::options::{LogFormat, LogLevel};
-use crate::escape::{Escaped, is_plain};
+use super::escape::{Escaped, is_plain};
 
 /// How many lines may wait for stderr.
 const QUEUE: usize = 1024;
 /// How long the end of the program waits for stderr.
 const FLUSH: Duration = Duration::from_millis(500);
+
+/// How log lines look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl FromStr for LogFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(format!("`{text}` is neither text nor json")),
+        }
+    }
+}
 
 /// Something for the writing thread.
 enum Job {
@@ -27,17 +49,18 @@ enum Job {
 }
 
 /// The log. Install it with `tracing::subscriber::set_global_default`.
-pub(crate) struct Log {
+pub struct Log {
     format: LogFormat,
     level: Level,
     queue: SyncSender<Job>,
 }
 
 /// Waits, for a bounded time, until stderr has what was logged.
-pub(crate) struct Flusher(SyncSender<Job>);
+pub struct Flusher(SyncSender<Job>);
 
 impl Flusher {
-    pub(crate) fn flush(&self) {
+    /// Waits, half a second at most.
+    pub fn flush(&self) {
         let (done, written) = mpsc::sync_channel(1);
         if self.0.try_send(Job::Flush(done)).is_ok() {
             // An error means that it took too long: the program ends all the same.
@@ -48,24 +71,20 @@ impl Flusher {
 
 impl Log {
     /// A log that writes to stderr.
-    pub(crate) fn to_stderr(format: LogFormat, level: LogLevel) -> io::Result<(Self, Flusher)> {
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub fn to_stderr(format: LogFormat, level: Level) -> io::Result<(Self, Flusher)> {
         Self::start(format, level, io::stderr())
     }
 
     fn start(
         format: LogFormat,
-        level: LogLevel,
+        level: Level,
         sink: impl io::Write + Send + 'static,
     ) -> io::Result<(Self, Flusher)> {
         let (queue, jobs) = mpsc::sync_channel(QUEUE);
         thread::Builder::new().name("log".to_owned()).spawn(move || write_all(&jobs, sink))?;
-        let level = match level {
-            LogLevel::Error => Level::ERROR,
-            LogLevel::Warn => Level::WARN,
-            LogLevel::Info => Level::INFO,
-            LogLevel::Debug => Level::DEBUG,
-            LogLevel::Trace => Level::TRACE,
-        };
         let flusher = Flusher(queue.clone());
         Ok((Self { format, level, queue }, flusher))
     }
@@ -289,13 +308,12 @@ mod tests {
 
     #[test]
     fn a_sink_that_fails_or_is_stuck_stops_nobody() {
-        let (log, flusher) =
-            Log::start(LogFormat::Text, LogLevel::Info, Failing { left: 1 }).expect("a thread");
+        let (log, flusher) = Log::start(LogFormat::Text, Level::INFO, Failing { left: 1 }).expect("a thread");
         log_many(&log);
         flusher.flush();
 
         let (unblock, blocked) = mpsc::channel();
-        let (log, flusher) = Log::start(LogFormat::Text, LogLevel::Info, Stuck(blocked)).expect("a thread");
+        let (log, flusher) = Log::start(LogFormat::Text, Level::INFO, Stuck(blocked)).expect("a thread");
         log_many(&log);
         let start = std::time::Instant::now();
         flusher.flush();

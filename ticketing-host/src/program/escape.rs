@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 /// Shows text with everything escaped that is not plainly visible: control characters, line and paragraph
 /// separators, direction marks.
-pub(crate) struct Escaped<'a>(pub(crate) &'a str);
+pub struct Escaped<'a>(pub &'a str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -20,7 +20,7 @@ impl fmt::Display for Escaped<'_> {
 }
 
 /// Whether a character shows as itself.
-pub(crate) fn is_plain(character: char) -> bool {
+pub(super) fn is_plain(character: char) -> bool {
     // `escape_debug` knows which characters are printable; it also escapes these, which are harmless here.
     matches!(character, '"' | '\'' | '\\') || character.escape_debug().eq([character])
 }
