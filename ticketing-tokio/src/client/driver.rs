@@ -95,11 +95,11 @@ impl Driver {
 
     pub(crate) async fn run(mut self) {
         loop {
-            let mut next_timeout = self.turn();
+            let next_timeout = self.turn();
             if self.is_over {
                 return;
             }
-            poll_fn(|cx| self.poll_work(cx, &mut next_timeout)).await;
+            poll_fn(|cx| self.poll_work(cx, next_timeout)).await;
             // Those who were woken by what came may ask for more: one write is to carry all of it.
             tokio::task::yield_now().await;
             poll_fn(|cx| Poll::Ready(self.poll_input(cx))).await;
@@ -107,7 +107,7 @@ impl Driver {
     }
 
     /// Ready when there is something to do: input, a call, room to write, or something due.
-    fn poll_work(&mut self, cx: &mut Context<'_>, next_timeout: &mut Option<Instant>) -> Poll<()> {
+    fn poll_work(&mut self, cx: &mut Context<'_>, next_timeout: Option<Instant>) -> Poll<()> {
         if !self.waker.will_wake(cx.waker()) {
             self.waker.clone_from(cx.waker());
             self.shared.register_driver(cx.waker().clone());
@@ -115,7 +115,7 @@ impl Driver {
         let has_input = self.poll_input(cx);
         let has_room = self.poll_room(cx);
         let is_called = self.shared.take_call();
-        if has_input || has_room || is_called || self.poll_timer(cx, *next_timeout) {
+        if has_input || has_room || is_called || self.poll_timer(cx, next_timeout) {
             Poll::Ready(())
         } else {
             Poll::Pending

@@ -149,11 +149,17 @@ async fn dropping_the_last_handle_ends_the_client() {
 /// More than the sockets hold, with the other side not reading yet: short writes, and waiting for room.
 #[tokio::test]
 async fn requests_that_fill_the_socket_arrive_whole_and_once() {
-    const COUNT: usize = 15_000;
+    // 4.4 MB, more than Linux buffers for a sender.
+    const COUNT: usize = 32_000;
     let scripted = Scripted::bind_narrow().await;
     let (client, mut peer, _silent) = scripted.one(scripted.client().max_in_flight(COUNT)).await;
     let key = |number: usize| format!("{number:0>128}");
-    let acquiring: Vec<_> = (0..COUNT).map(|number| client.acquire(&key(number), OPTIONS)).collect();
+    let options = OPTIONS.wait(Duration::from_secs(60));
+    let acquiring: Vec<_> = (0..COUNT).map(|number| client.acquire(&key(number), options)).collect();
+    // The client's task writes until nothing more fits.
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
     for number in 0..COUNT {
         let asked = peer.next().await.expect("an acquire");
         assert_eq!(asked.key(), key(number));

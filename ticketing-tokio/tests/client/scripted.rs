@@ -53,7 +53,7 @@ impl Scripted {
     /// With little room for what is not read yet.
     pub(crate) async fn bind_narrow() -> Self {
         let scripted = Self::bind().await;
-        socket2::SockRef::from(&scripted.listener).set_recv_buffer_size(4096).expect("it is bound");
+        socket2::SockRef::from(&scripted.listener).set_recv_buffer_size(65_536).expect("it is bound");
         scripted
     }
 
