@@ -66,8 +66,9 @@ pub struct Holds {
     last: u64,
 }
 
-/// A key that is held, or was lately.
+/// A key that is held, or was lately. It fills a cache line of the usual size, and no more than one.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Slot {
     pub(super) key: Key,
     /// `None` once the hold is over.

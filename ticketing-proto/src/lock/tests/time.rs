@@ -345,3 +345,14 @@ fn after_a_timeout_there_is_no_grant() {
         }
     }
 }
+
+#[test]
+fn a_release_at_the_end_of_a_wait_comes_too_late_for_it() {
+    let mut scene = Scene::new();
+    let held = scene.take(30, "k");
+    let over = scene.queue(1, 30, "k");
+    let next = scene.queue(2, 30, "k");
+    scene.sleep(millis(1000));
+    assert!(scene.release(held, "k"));
+    assert_eq!(scene.answers(), [(over, Verdict::TimedOut), (next, Verdict::Granted(token(2)))]);
+}
