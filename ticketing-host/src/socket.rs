@@ -86,3 +86,29 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
         io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
     })
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::net::{Ipv4Addr, TcpStream};
+
+    use super::*;
+
+    /// TR-1, TR-11
+    #[test]
+    fn both_ends_find_dead_peers_and_send_small_frames_at_once() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
+        let ours = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        let (accepted, _) = listener.accept().expect("it is connected");
+        configure(&ours).expect("it is connected");
+        configure_accepted(&accepted).expect("it is connected");
+        for stream in [ours, accepted] {
+            let socket = SockRef::from(&stream);
+            assert!(socket.tcp_nodelay().expect("a socket"));
+            assert!(socket.keepalive().expect("a socket"));
+            assert_eq!(socket.tcp_keepalive_time().expect("a socket"), Duration::from_secs(60));
+            assert_eq!(socket.tcp_keepalive_interval().expect("a socket"), Duration::from_secs(10));
+            assert_eq!(socket.tcp_keepalive_retries().expect("a socket"), 3);
+            assert_eq!(socket.tcp_user_timeout().expect("a socket"), Some(Duration::from_secs(90)));
+        }
+    }
+}

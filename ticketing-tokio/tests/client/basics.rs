@@ -146,6 +146,32 @@ async fn dropping_the_last_handle_ends_the_client() {
     }
 }
 
+/// TR-11: the system probes the client's idle connections.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn idle_connections_are_probed() {
+    const KEEPALIVE: &str = "02:";
+    let scripted = Scripted::bind().await;
+    let (_client, _usable, _silent) = scripted.one(scripted.client()).await;
+    let remote = format!("0100007F:{:04X}", scripted.port());
+    // The clock of the response's acknowledgement comes first.
+    soon(async {
+        loop {
+            let table = std::fs::read_to_string("/proc/self/net/tcp").expect("Linux has it");
+            let is_probed = |line: &&str| {
+                let fields: Vec<_> = line.split_whitespace().collect();
+                fields.get(2) == Some(&remote.as_str())
+                    && fields.get(5).is_some_and(|timer| timer.starts_with(KEEPALIVE))
+            };
+            if table.lines().filter(is_probed).count() == 2 {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 /// More than the sockets hold, with the other side not reading yet: short writes, and waiting for room.
 #[tokio::test]
 async fn requests_that_fill_the_socket_arrive_whole_and_once() {
