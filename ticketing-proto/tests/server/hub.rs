@@ -149,6 +149,22 @@ fn op_7_waiters_leave_with_their_connection_whoever_was_told_of_its_departure() 
 }
 
 #[test]
+fn op_7_a_grant_for_a_connection_that_the_hub_does_not_know_is_released() {
+    let mut tasks = Tasks::new();
+    let [mut holder, mut next] = [(); 2].map(|()| tasks.login());
+    // Its owner's fault; nobody else must pay for it.
+    let mut stranger = Connection::new(tasks.now, Id::new(99), Default::default(), [9; 32]);
+    tasks.receive(&mut holder, &acquire(0, 250, 1, "k"));
+    let response = [b'x'; 43];
+    tasks.receive(&mut stranger, &[&response[..], b"\n", &acquire(60, 250, 2, "k")].concat());
+    tasks.receive(&mut next, &acquire(60, 250, 3, "k"));
+    assert_eq!(tasks.hub.usage().waiters.used, 2);
+    tasks.receive(&mut holder, &release(1, "k"));
+    assert_eq!(tasks.mail(&mut next), acquired(3, 3, "k"));
+    tasks.expect_nothing_left([holder, next]);
+}
+
+#[test]
 fn tr_10_a_grant_in_the_mail_is_withdrawn_by_the_end_of_the_stream() {
     let (mut tasks, holder, mut waiter, mut next) = granted_by_mail();
     tasks.hub.receive_eof(tasks.now, &mut waiter);
