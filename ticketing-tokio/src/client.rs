@@ -26,6 +26,11 @@ pub use ticketing_host::clock::now;
 /// from anywhere. The task ends after [`close`](Self::close), or when the last handle is gone: every client, ticket
 /// and future of it. Then what is left to release has 5 s to go out (`CC-6`). When the runtime ends first, acquires
 /// under way end as `Closed` or `Indeterminate`, and releases as `Unconfirmed`.
+///
+/// Every deadline is judged by a clock that goes on while the host sleeps ([`now`], `CD-5`), but tokio's timers stand
+/// still then: after a sleep of the host an acquire may end later than its deadline, by as much as it had left when
+/// the sleep began. What is decided is right at once all the same: a late grant is no ticket, and
+/// [`Ticket::remaining`] counts the sleep.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
