@@ -56,6 +56,7 @@ pub struct Log {
 }
 
 /// Waits, for a bounded time, until stderr has what was logged.
+#[derive(Clone, Debug)]
 pub struct Flusher(SyncSender<Job>);
 
 impl Flusher {

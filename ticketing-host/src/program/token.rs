@@ -23,8 +23,10 @@ const MAX_TOKEN_FILE: u64 = 4096;
 /// The two variables, as they are set or not.
 #[derive(Default)]
 pub struct TokenVariables {
-    token: Option<OsString>,
-    file: Option<OsString>,
+    /// [`TOKEN_VARIABLE`]
+    pub token: Option<OsString>,
+    /// [`TOKEN_FILE_VARIABLE`]
+    pub file: Option<OsString>,
 }
 
 impl TokenVariables {
