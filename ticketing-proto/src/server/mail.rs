@@ -17,6 +17,8 @@ pub(super) struct Mailroom {
     peers: BTreeMap<ConnectionId, Peer>,
     unauthenticated: usize,
     mail: Mail,
+    /// How many are to be looked after: those with mail among them.
+    awaited: usize,
     /// Those to be woken, each once until it is looked after. It may name some that need it no more.
     wake: VecDeque<ConnectionId>,
 }
@@ -75,6 +77,7 @@ impl Mailroom {
     pub(super) fn close(&mut self, id: ConnectionId) {
         if let Some(peer) = self.peers.remove(&id) {
             debug_assert_eq!(peer.first, NONE);
+            self.awaited -= usize::from(peer.is_to_wake);
             self.unauthenticated -= usize::from(!peer.is_authenticated);
         }
     }
@@ -84,6 +87,7 @@ impl Mailroom {
         let id = answer.connection;
         let Some(peer) = self.peers.get_mut(&id) else { return Err(answer) };
         if !core::mem::replace(&mut peer.is_to_wake, true) {
+            self.awaited += 1;
             self.wake.push_back(id);
         }
         let at = self.mail.insert(answer);
@@ -98,8 +102,12 @@ impl Mailroom {
 
     /// Gives each answer that is kept for the connection to `deliver`. It needs no waking then.
     pub(super) fn collect(&mut self, id: ConnectionId, mut deliver: impl FnMut(&Answer)) {
+        // Mostly nobody has any: looking for the connection costs more than serving a request.
+        if self.awaited == 0 {
+            return;
+        }
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        peer.is_to_wake = false;
+        self.awaited -= usize::from(core::mem::take(&mut peer.is_to_wake));
         let mut next = core::mem::replace(&mut peer.first, NONE);
         while let Some((answer, following)) = self.mail.remove(next) {
             deliver(&answer);
@@ -110,6 +118,7 @@ impl Mailroom {
     pub(super) fn wake_all(&mut self) {
         for (&id, peer) in &mut self.peers {
             if !core::mem::replace(&mut peer.is_to_wake, true) {
+                self.awaited += 1;
                 self.wake.push_back(id);
             }
         }
@@ -215,6 +224,26 @@ mod tests {
         }
         assert!(room.mail.slots.len() <= 10, "slots are used again");
         assert_eq!(room.post(answer(4, 1)), Err(answer(4, 1)));
+    }
+
+    #[test]
+    fn one_who_is_to_be_woken_is_so_until_it_was_looked_after_or_is_gone() {
+        let mut room = Mailroom::default();
+        let [first, second] = [1, 2].map(ConnectionId::new);
+        room.open(first);
+        room.open(second);
+        room.wake_all();
+        assert_eq!([room.poll_wake(), room.poll_wake(), room.poll_wake()], [Some(first), Some(second), None]);
+        room.wake_all();
+        room.post(answer(1, 1)).unwrap();
+        assert_eq!(room.poll_wake(), None, "they are known to be woken");
+        assert_eq!(owners(&mut room, 1), [1]);
+        assert_eq!(room.awaited, 1);
+        room.close(second);
+        assert_eq!(room.awaited, 0);
+        room.post(answer(1, 2)).unwrap();
+        assert_eq!((room.poll_wake(), owners(&mut room, 1)), (Some(first), vec![2]));
+        assert_eq!(room.awaited, 0);
     }
 
     #[test]
