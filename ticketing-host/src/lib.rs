@@ -3,7 +3,7 @@
 //! An adapter brings sockets and somebody who waits for them. The rest is the same under each runtime and is here:
 //! what both ends ask of their sockets ([`socket`]), the addresses of [`names`], the client's [`clock`], the
 //! handle of a [`client`] and its tickets, what a [`server`] starts with and what it tells of its peers. With
-//! the feature `program` there is also what programs around a server share.
+//! the feature `tls` there are the files of certificates and keys, with `program` what programs around a server share.
 #![forbid(unsafe_code)]
 
 pub mod client;
@@ -13,3 +13,5 @@ pub mod names;
 pub mod program;
 pub mod server;
 pub mod socket;
+#[cfg(feature = "tls")]
+pub mod tls;

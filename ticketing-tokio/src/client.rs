@@ -12,6 +12,7 @@ use ticketing_host::client::{Handle, ended, ready};
 use ticketing_proto::client::{
     AcquireOptions, Broker, BrokerConfig, ConfigError, DEFAULT_MAX_IN_FLIGHT, Failure, Stats,
 };
+use ticketing_proto::tls::ClientTls;
 use ticketing_proto::wire::auth::Secret;
 
 use connect::{Resolver, system_resolver};
@@ -26,11 +27,6 @@ pub use ticketing_host::clock::now;
 /// from anywhere. The task ends after [`close`](Self::close), or when the last handle is gone: every client, ticket
 /// and future of it. Then what is left to release has 5 s to go out (`CC-6`). When the runtime ends first, acquires
 /// under way end as `Closed` or `Indeterminate`, and releases as `Unconfirmed`.
-///
-/// Every deadline is judged by a clock that goes on while the host sleeps ([`now`], `CD-5`), but tokio's timers stand
-/// still then: after a sleep of the host an acquire may end later than its deadline, by as much as it had left when
-/// the sleep began. What is decided is right at once all the same: a late grant is no ticket, and
-/// [`Ticket::remaining`] counts the sleep.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
@@ -116,6 +112,7 @@ impl fmt::Debug for Client {
 pub struct ClientBuilder {
     addresses: Vec<Box<str>>,
     secret: Secret,
+    tls: Option<ClientTls>,
     max_in_flight: usize,
     resolver: Option<Resolver>,
 }
@@ -125,6 +122,7 @@ impl ClientBuilder {
         Self {
             addresses: Vec::new(),
             secret: Secret::default(),
+            tls: None,
             max_in_flight: DEFAULT_MAX_IN_FLIGHT,
             resolver: None,
         }
@@ -146,6 +144,13 @@ impl ClientBuilder {
     /// The token that authenticates the client; none by default (`AU-2`).
     pub fn token(mut self, token: Secret) -> Self {
         self.secret = token;
+        self
+    }
+
+    /// Every connection is inside TLS (`TR-2`); without this none is. Values of [`ClientTls`] exist with the feature
+    /// `tls` alone.
+    pub fn tls(mut self, tls: ClientTls) -> Self {
+        self.tls = Some(tls);
         self
     }
 
@@ -177,6 +182,7 @@ impl ClientBuilder {
     pub fn build(self) -> Result<Client, ConfigError> {
         let config = BrokerConfig {
             secret: self.secret,
+            tls: self.tls,
             max_in_flight: self.max_in_flight,
             ..BrokerConfig::new(self.addresses.iter().cloned(), 0)
         };
@@ -192,6 +198,7 @@ impl fmt::Debug for ClientBuilder {
         f.debug_struct("ClientBuilder")
             .field("addresses", &self.addresses)
             .field("token", &self.secret)
+            .field("tls", &self.tls)
             .field("max_in_flight", &self.max_in_flight)
             .finish_non_exhaustive()
     }

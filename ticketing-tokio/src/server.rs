@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 use ticketing_host::server::Reserve;
 use ticketing_proto::server::Hub;
+use ticketing_proto::tls::ServerTls;
+use ticketing_proto::wire::auth::Secret;
 use tokio::net::{TcpListener, ToSocketAddrs, lookup_host};
 use tokio::task::JoinSet;
 
@@ -65,6 +67,12 @@ impl Server {
     #[must_use]
     pub fn shutdown_handle(&self) -> ShutdownHandle {
         ShutdownHandle { shared: Arc::clone(&self.shared) }
+    }
+
+    /// What changes its certificate and its token while it runs.
+    #[must_use]
+    pub fn reload_handle(&self) -> ReloadHandle {
+        ReloadHandle { shared: Arc::clone(&self.shared) }
     }
 
     /// Serves until [`ShutdownHandle::shut_down`], and then until the last connection has ended, which takes 6 s
@@ -133,5 +141,20 @@ impl ShutdownHandle {
     /// [`Server::serve`] returns when all have ended. Called again, all end at once.
     pub fn shut_down(&self) {
         self.shared.shut_down();
+    }
+}
+
+/// Changes a server's certificate, key and token while it runs, from any thread.
+#[derive(Clone, Debug)]
+pub struct ReloadHandle {
+    shared: Arc<Shared>,
+}
+
+impl ReloadHandle {
+    /// Connections that are accepted from now on are inside TLS with this certificate, or without TLS, and must know
+    /// this secret. Those that exist live on, also those that are not authenticated yet. Does nothing once a panic
+    /// has left the server in an undefined state.
+    pub fn reload(&self, tls: Option<ServerTls>, secret: Secret) {
+        self.shared.reload(tls, secret);
     }
 }

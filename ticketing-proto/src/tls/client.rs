@@ -2,8 +2,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use rustls::client::ClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, ClientConnection};
 use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
 };
@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::time_provider::TimeProvider;
 use rustls::{ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme, WantsVerifier};
 
-use super::error::{PemInput, TlsConfigError};
+use super::error::{PemInput, TlsConfigError, TlsError};
 use super::pem;
 
 /// Which authorities a client trusts.
@@ -88,6 +88,16 @@ impl ClientTls {
             Ok(parsed) => Ok(Self { server_name: Some(parsed.to_owned()), ..self }),
             Err(_) => Err(TlsConfigError::BadServerName { name: name.into() }),
         }
+    }
+
+    /// A connection of rustls to the server at `host:port`, for those who bring everything else themselves. What goes
+    /// wrong with it is said by [`TlsError::of`].
+    ///
+    /// # Errors
+    /// [`TlsError::WrongName`] if the host is no name that a certificate can hold for.
+    pub fn connection(&self, address: &str) -> Result<ClientConnection, TlsError> {
+        let name = self.name_at(address).ok_or(TlsError::WrongName)?;
+        ClientConnection::new(Arc::clone(&self.config), name).map_err(|error| TlsError::of(&error, true))
     }
 
     pub(super) const fn config(&self) -> &Arc<ClientConfig> {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use std::io::{self, BufRead as _, Read, Write as _};
 
-use rustls::{CertificateError, ClientConnection, InvalidMessage, ServerConnection};
+use rustls::{CertificateError, InvalidMessage, ServerConnection};
 
 use super::{ClientTls, End, Opening, ServerTls, TlsError};
 
@@ -56,12 +56,8 @@ impl Stage {
 
     /// A client's, of the server at this address. Its first flight is there at once.
     pub(crate) fn client(tls: &ClientTls, address: &str) -> Result<Box<Self>, TlsError> {
-        let name = tls.name_at(address).ok_or(TlsError::WrongName)?;
-        let config = tls.config();
-        match ClientConnection::new(Arc::clone(config), name) {
-            Ok(connection) => Ok(Self::new(connection.into(), config.max_fragment_size)),
-            Err(error) => Err(reason(&error, true)),
-        }
+        let connection = tls.connection(address)?;
+        Ok(Self::new(connection.into(), tls.config().max_fragment_size))
     }
 
     fn new(mut tls: rustls::Connection, max_fragment_size: Option<usize>) -> Box<Self> {
@@ -94,7 +90,7 @@ impl Stage {
             let processed = self.tls.process_new_packets();
             self.read_plaintext(&mut opening.plain);
             opening.end = match (read, processed) {
-                (_, Err(error)) => Some(End::Failed(reason(&error, is_first))),
+                (_, Err(error)) => Some(End::Failed(TlsError::of(&error, is_first))),
                 (_, Ok(state)) if state.peer_has_closed() => Some(End::Closed),
                 // A handshake message that is larger than any can be.
                 (Err(_) | Ok(0), Ok(_)) => Some(End::Failed(TlsError::Malformed)),
@@ -251,26 +247,29 @@ fn last_record_type(mut records: &[u8]) -> Option<u8> {
     last
 }
 
-/// What an error of rustls says. `is_first`: nothing that was understood has come before.
-fn reason(error: &rustls::Error, is_first: bool) -> TlsError {
-    use rustls::Error;
-    match error {
-        Error::InvalidMessage(
-            InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
-        ) if is_first => TlsError::NotTls,
-        Error::InvalidCertificate(error) => certificate_reason(error),
-        Error::NoCertificatesPresented => TlsError::BadCertificate,
-        Error::UnsupportedNameType => TlsError::WrongName,
-        Error::PeerIncompatible(_) | Error::NoApplicationProtocol => TlsError::Incompatible,
-        Error::AlertReceived(alert) => TlsError::Refused { alert: u8::from(*alert) },
-        Error::DecryptError => TlsError::BadRecord,
-        Error::InappropriateMessage { .. }
-        | Error::InappropriateHandshakeMessage { .. }
-        | Error::InvalidMessage(_)
-        | Error::PeerMisbehaved(_)
-        | Error::PeerSentOversizedRecord => TlsError::Malformed,
-        Error::FailedToGetCurrentTime | Error::FailedToGetRandomBytes => TlsError::NoMeans,
-        _ => TlsError::Other,
+impl TlsError {
+    /// What an error of rustls says. `is_first`: nothing that was understood has come before.
+    #[must_use]
+    pub fn of(error: &rustls::Error, is_first: bool) -> Self {
+        use rustls::Error;
+        match error {
+            Error::InvalidMessage(
+                InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
+            ) if is_first => Self::NotTls,
+            Error::InvalidCertificate(error) => certificate_reason(error),
+            Error::NoCertificatesPresented => Self::BadCertificate,
+            Error::UnsupportedNameType => Self::WrongName,
+            Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Self::Incompatible,
+            Error::AlertReceived(alert) => Self::Refused { alert: u8::from(*alert) },
+            Error::DecryptError => Self::BadRecord,
+            Error::InappropriateMessage { .. }
+            | Error::InappropriateHandshakeMessage { .. }
+            | Error::InvalidMessage(_)
+            | Error::PeerMisbehaved(_)
+            | Error::PeerSentOversizedRecord => Self::Malformed,
+            Error::FailedToGetCurrentTime | Error::FailedToGetRandomBytes => Self::NoMeans,
+            _ => Self::Other,
+        }
     }
 }
 

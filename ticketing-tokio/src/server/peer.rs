@@ -135,10 +135,15 @@ impl Peer {
         let mut space = [MaybeUninit::uninit(); READ_BUFFER_LEN];
         let mut buffer = ReadBuf::uninit(&mut space);
         ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer))?;
+        // TLS is taken off outside of the lock.
+        let opened = match buffer.filled() {
+            [] => None,
+            data => Some(self.connection.open(data)),
+        };
         let now = shared.clock.now();
-        shared.call(|hub| match buffer.filled() {
-            [] => hub.receive_eof(now, &mut self.connection),
-            data => hub.receive(now, &mut self.connection, data),
+        shared.call(|hub| match opened {
+            None => hub.receive_eof(now, &mut self.connection),
+            Some(opened) => hub.receive_opened(now, &mut self.connection, opened),
         });
         Poll::Ready(Ok(buffer.filled().len()))
     }

@@ -10,6 +10,8 @@ use ticketing_host::server::Log;
 use ticketing_proto::id::{ConnectionId, Token};
 use ticketing_proto::server::{Connection, Hub};
 use ticketing_proto::time::Instant;
+use ticketing_proto::tls::ServerTls;
+use ticketing_proto::wire::auth::Secret;
 use tokio::sync::Notify;
 
 /// The clock that the core is told: monotonic, and the same as the runtime's timers (`OP-11`).
@@ -140,6 +142,17 @@ impl Shared {
             self.cut();
         }
         self.news.notify_one();
+    }
+
+    /// What connections that are accepted from now on get.
+    pub(super) fn reload(&self, tls: Option<ServerTls>, secret: Secret) {
+        if self.is_broken() {
+            return;
+        }
+        self.call(|hub| {
+            hub.set_tls(tls);
+            hub.set_secret(secret);
+        });
     }
 
     pub(super) fn is_shutting_down(&self) -> bool {
