@@ -38,6 +38,10 @@ has the others.";
 ///
 /// TERM or INT ends it in good order: it stops accepting, lets its clients know, and exits with 0 within 6 s;
 /// a second one ends it at once. Holds live in memory: a restart forgets them.
+///
+/// HUP has it read the files of certificate, key and token again, from the paths it was started with: connections
+/// that come from then on get what is in them, those that exist live on. If any of it can't be used, the log says why
+/// and all of the old stays.
 #[derive(Args, Debug)]
 #[command(after_help = SERVE_EXIT_CODES)]
 pub(crate) struct ServeArgs {
@@ -45,7 +49,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "TICKETING_CONFIG", hide_env_values = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Check everything that can be checked without serving (options, files, token), and exit.
+    /// Check everything that can be checked without serving (options, files, token, certificate and key), and exit.
     #[arg(long, env = "TICKETING_CHECK_CONFIG", hide_env_values = true)]
     pub(crate) check_config: bool,
 
@@ -63,7 +67,7 @@ who can reach it.
 
 Exit codes:
   0      it was told to end, and has
-  64     wrong options, configuration or token
+  64     wrong options, configuration, token, certificate or key
   70     an error that should not be
   71     the system refused: an address is in use, the state directory is
          locked or cannot be written
@@ -147,7 +151,8 @@ taken out of its environment:
 Exit codes:
   the command's own; 128+n when signal n ended it, or ended the wait for the lock
   64   wrong command line or environment
-  69   no server could be reached until the deadline
+  69   no server could be reached until the deadline, or by TLS none that may be
+       trusted
   70   an error that should not be
   75   not acquired, and that is certain: timeout, busy, or too little of the
        lease left (-E changes the code; -v says which)
@@ -160,7 +165,7 @@ Exit codes:
 
 /// See whether a server answers, and how fast.
 ///
-/// For each server: connects, authenticates, acquires a lock on a key of its own and releases it, and prints how
+/// For each server: connects, with TLS shakes hands, authenticates, acquires a lock on a key of its own and releases it, and prints how
 /// long each step took.
 #[derive(Args, Debug)]
 #[command(after_help = PING_EXIT_CODES)]
@@ -177,7 +182,8 @@ const PING_EXIT_CODES: &str = "\
 The exit code says which step failed (of the first server where one did):
   0   none
   64  wrong command line or environment
-  69  connect: the name is unknown, or nobody listens there
+  69  connect: the name is unknown, or nobody listens there; or tls: the server
+      does not speak it, or its certificate is refused
   77  authenticate: no proper challenge came, or the server refused the token
   75  acquire: the lock was not granted, or no answer came
   76  release: it was not confirmed";
@@ -194,6 +200,34 @@ pub(crate) struct ClientArgs {
     /// file is not part of it; of the variable every byte counts
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
+}
+
+/// Whether servers are inside TLS, and which are trusted.
+#[derive(Args, Debug)]
+pub(crate) struct TlsArgs {
+    /// Reach servers by TLS, and trust the authorities that the system trusts. The other options for TLS imply it;
+    /// with --tls=false there is none, whatever they say
+    #[arg(
+        long, env = "TICKETING_TLS", hide_env_values = true,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL"
+    )]
+    pub(crate) tls: Option<bool>,
+
+    /// A file of PEM with the authorities to trust, in place of the system's
+    #[arg(long, env = "TICKETING_TLS_CA", hide_env_values = true, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+
+    /// The name or IP address that the server's certificate must hold for, in place of the HOST in its address
+    #[arg(long, env = "TICKETING_TLS_NAME", hide_env_values = true, value_name = "NAME")]
+    pub(crate) tls_name: Option<String>,
+
+    /// Accept every certificate: whoever can get in between reads all and answers in the server's place. For trying
+    /// things out; there is no variable for it
+    #[arg(long, conflicts_with = "tls_ca")]
+    pub(crate) tls_dangerously_without_verification: bool,
 }
 
 impl ClientArgs {

@@ -13,6 +13,7 @@ mod exit;
 mod ping;
 mod run;
 mod serve;
+mod tls;
 mod values;
 
 use std::env;

@@ -1,5 +1,7 @@
 //! `ticketing ping`: one connection, step by step, with nothing hidden: no retries, no second connection.
 
+mod transport;
+
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -9,12 +11,15 @@ use ticketing_host::program::{Escaped, TokenVariables, find};
 use ticketing_proto::id::Owner;
 use ticketing_proto::key::Key;
 use ticketing_proto::limits::{Lease, READ_BUFFER_LEN, Wait};
+use ticketing_proto::tls::ClientTls;
 use ticketing_proto::wire::auth::{self, LineDecoder, Secret};
 use ticketing_proto::wire::{Acquire, Decoder, FromServer, Reason, Release, Reply, Request};
 
+use self::transport::{CLOSED, NO_ANSWER, Transport, left_until};
 use crate::cli::PingArgs;
 use crate::exit::{self, Failure};
 use crate::say;
+use crate::tls;
 
 /// How long the lock of a ping lasts if its release gets lost.
 const LEASE: u8 = 5;
@@ -23,6 +28,7 @@ const LEASE: u8 = 5;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Connect,
+    Tls,
     Authenticate,
     Acquire,
     Release,
@@ -31,7 +37,7 @@ enum Step {
 impl Step {
     const fn exit_code(self) -> u8 {
         match self {
-            Self::Connect => exit::NO_SERVER,
+            Self::Connect | Self::Tls => exit::NO_SERVER,
             Self::Authenticate => exit::AUTH,
             Self::Acquire => exit::NOT_ACQUIRED,
             Self::Release => exit::UNKNOWN,
@@ -43,6 +49,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Connect => "connect",
+            Self::Tls => "tls",
             Self::Authenticate => "authenticate",
             Self::Acquire => "acquire",
             Self::Release => "release",
@@ -59,13 +66,14 @@ pub(crate) fn ping(args: &PingArgs) -> Result<u8, Failure> {
         return Err(Failure::usage("a timeout of 0 s leaves no time for any step"));
     }
     let secret = find(args.client.token_file.as_deref(), TokenVariables::from_env(), None)?;
+    let tls = tls::client(&args.client.tls)?;
     let mut code = 0;
     for address in args.client.addresses() {
         let random = getrandom::u64()
             .map_err(|error| Failure::internal(format_args!("no randomness from the system: {error}")))?;
         let key = Key::new(format!("ticketing-ping-{random:016x}").as_bytes())
             .map_err(|error| Failure::internal(format_args!("the ping's own key: {error}")))?;
-        match ping_one(&address, &secret, &key, args.timeout) {
+        match ping_one(&address, tls.as_ref(), &secret, &key, args.timeout) {
             Ok(times) => {
                 let shown: Vec<String> = times
                     .iter()
@@ -85,10 +93,11 @@ pub(crate) fn ping(args: &PingArgs) -> Result<u8, Failure> {
 
 fn ping_one(
     address: &str,
+    tls: Option<&ClientTls>,
     secret: &Secret,
     key: &Key,
     timeout: Duration,
-) -> Result<[(Step, Duration); 4], Failed> {
+) -> Result<Vec<(Step, Duration)>, Failed> {
     let mut last = Instant::now();
     let mut lap = |step| {
         let now = Instant::now();
@@ -96,13 +105,21 @@ fn ping_one(
     };
 
     let mut wire = Wire::connect(address, timeout).map_err(|why| Failed(Step::Connect, why))?;
-    let connect = lap(Step::Connect);
+    let mut laps = vec![lap(Step::Connect)];
+
+    if let Some(tls) = tls {
+        wire.stream = wire
+            .stream
+            .shake_hands(tls, address, Instant::now() + timeout)
+            .map_err(|why| Failed(Step::Tls, why))?;
+        laps.push(lap(Step::Tls));
+    }
 
     wire.authenticate(secret, timeout).map_err(|why| Failed(Step::Authenticate, why))?;
-    let authenticate = lap(Step::Authenticate);
+    laps.push(lap(Step::Authenticate));
 
     let token = wire.acquire(key, timeout)?;
-    let acquire = lap(Step::Acquire);
+    laps.push(lap(Step::Acquire));
 
     let request = Request::Release(Release { token, key: key.as_key_ref() });
     wire.ask(&request, timeout, |reply| match reply {
@@ -110,14 +127,14 @@ fn ping_one(
         other => Err(unexpected(&other)),
     })
     .map_err(|why| Failed(Step::Release, why))?;
-    let release = lap(Step::Release);
+    laps.push(lap(Step::Release));
 
-    Ok([connect, authenticate, acquire, release])
+    Ok(laps)
 }
 
 /// One connection, used one request after another.
 struct Wire {
-    stream: TcpStream,
+    stream: Transport,
     decoder: Decoder<FromServer>,
     /// What came and is not decoded yet.
     pending: Vec<u8>,
@@ -132,6 +149,7 @@ impl Wire {
             match TcpStream::connect_timeout(&resolved, left_until(deadline)?) {
                 Ok(stream) => {
                     stream.set_nodelay(true).map_err(|error| error.to_string())?;
+                    let stream = Transport::Plain(stream);
                     return Ok(Self { stream, decoder: Decoder::new(), pending: Vec::new() });
                 }
                 Err(error) => why = error.to_string(),
@@ -146,7 +164,10 @@ impl Wire {
         let mut line = LineDecoder::new();
         let response = loop {
             let mut buffer = [0; READ_BUFFER_LEN];
-            let len = self.read(&mut buffer, deadline)?;
+            let len = self.read(&mut buffer, deadline).map_err(|why| match self.stream {
+                Transport::Plain(_) if why == NO_ANSWER => format!("{why}; {}", tls::SILENCE),
+                _ => why,
+            })?;
             let mut input = buffer.get(..len).unwrap_or_default();
             let challenge = line.next(&mut input).map_err(|_| auth::BadChallenge::TooLong.to_string())?;
             if let Some(challenge) = challenge {
@@ -214,21 +235,13 @@ impl Wire {
     }
 
     fn read(&mut self, buffer: &mut [u8], deadline: Instant) -> Result<usize, String> {
-        self.stream.set_read_timeout(Some(left_until(deadline)?)).map_err(|error| error.to_string())?;
+        self.stream.set_deadline(deadline)?;
         match self.stream.read(buffer) {
-            Ok(0) => Err("the server closed the connection".to_owned()),
+            Ok(0) => Err(CLOSED.to_owned()),
             Ok(len) => Ok(len),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                Err("no answer in time".to_owned())
-            }
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(transport::why(&error)),
         }
     }
-}
-
-fn left_until(deadline: Instant) -> Result<Duration, String> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err("no answer in time".to_owned()) } else { Ok(left) }
 }
 
 fn unexpected(reply: &Reply<'_>) -> String {

@@ -1,6 +1,7 @@
 //! What programs around a server share: where its token and its tokens come from, what is checked before it starts,
 //! its log, and how it says that it failed.
 
+mod credentials;
 mod escape;
 mod first_token;
 mod log;
@@ -11,10 +12,11 @@ mod values;
 use std::fmt;
 use std::io::{self, Write as _};
 
+pub use credentials::Credentials;
 pub use escape::Escaped;
 pub use log::{Flusher, Log, LogFormat};
 pub use settings::{Settings, make_room};
-pub use token::{TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, TokenVariables, find};
+pub use token::{TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, TokenSource, TokenVariables, find, token_source};
 pub use values::{first_token, limit, listen_address, words};
 
 /// The command line, the environment, or the configuration is wrong.

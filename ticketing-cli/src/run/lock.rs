@@ -3,17 +3,22 @@
 use std::fmt;
 use std::time::Duration;
 
+use ticketing_proto::tls::ClientTls;
 use ticketing_tokio::{AcquireError, AcquireOptions, Instant, ReleaseError, Released, Secret, Ticket};
 
 use super::rules::Plan;
 use crate::exit::{self, Failure};
+use crate::tls::SILENCE;
 
 /// How long past the deadline an answer is waited for, so that an ordinary timeout is a certain one (`CA-12`).
 const RESPONSE_GRACE: Duration = Duration::from_secs(5);
 
 /// A client of the servers.
 #[derive(Debug)]
-pub(super) struct Client(ticketing_tokio::Client);
+pub(super) struct Client {
+    inner: ticketing_tokio::Client,
+    is_plain: bool,
+}
 
 /// The lock, held.
 #[derive(Debug)]
@@ -34,27 +39,40 @@ pub(super) struct Outcome(Result<Released, ReleaseError>);
 
 impl Client {
     /// Begins to connect.
-    pub(super) fn new(addresses: Vec<String>, secret: Secret) -> Result<Self, Failure> {
+    pub(super) fn new(
+        addresses: Vec<String>,
+        secret: Secret,
+        tls: Option<ClientTls>,
+    ) -> Result<Self, Failure> {
+        let is_plain = tls.is_none();
         let builder = ticketing_tokio::Client::builder().addresses(addresses).token(secret);
-        builder.build().map(Self).map_err(Failure::usage)
+        let builder = match tls {
+            Some(tls) => builder.tls(tls),
+            None => builder,
+        };
+        let inner = builder.build().map_err(Failure::usage)?;
+        Ok(Self { inner, is_plain })
     }
 
     pub(super) async fn acquire(&self, key: &str, plan: Plan) -> Result<Held, Missed> {
         let options =
             AcquireOptions::new(plan.budget).wait(plan.wait).lease(plan.lease).response_grace(RESPONSE_GRACE);
-        self.0.acquire(key, options).await.map(Held).map_err(|error| self.missed(error))
+        self.inner.acquire(key, options).await.map(Held).map_err(|error| self.missed(error))
     }
 
     /// Takes leave of the servers: what is still to be released goes out.
     pub(super) async fn close(&self) {
-        self.0.close().await;
+        self.inner.close().await;
     }
 
     fn missed(&self, error: AcquireError) -> Missed {
         let code = match error {
-            AcquireError::Timeout if self.0.stats().sessions == 0 => {
-                let why = self.0.connect_error().map(|why| format!(": {why}")).unwrap_or_default();
-                let failure = format!("no server could be reached{why}");
+            AcquireError::Timeout if self.inner.stats().sessions == 0 => {
+                let failure = match self.inner.connect_error() {
+                    Some(why) => format!("no server could be reached: {why}"),
+                    None if self.is_plain => format!("no server has answered; {SILENCE}"),
+                    None => "no server has answered".to_owned(),
+                };
                 return Missed::Otherwise(Failure::new(exit::NO_SERVER, failure));
             }
             AcquireError::Timeout | AcquireError::Busy | AcquireError::InsufficientLease { .. } => {

@@ -38,6 +38,7 @@ use self::work::{Interrupt, Work};
 use crate::cli::RunArgs;
 use crate::exit::{self, Failure};
 use crate::say;
+use crate::tls;
 
 /// How long `run` takes leave of the servers after a wait that was broken off: a grant that was on its way is
 /// released. The end of the connections then takes it out of the queue.
@@ -47,6 +48,7 @@ const LEAVE: Duration = Duration::from_millis(250);
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let plan = Plan::new(args)?;
     let secret = find(args.client.token_file.as_deref(), TokenVariables::from_env(), None)?;
+    let tls = tls::client(&args.client.tls)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -54,7 +56,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let end = runtime.block_on(async {
         let mut signals = Signals::install()
             .map_err(|error| Failure::internal(format_args!("signals cannot be taken: {error}")))?;
-        let client = Client::new(args.client.addresses(), secret)?;
+        let client = Client::new(args.client.addresses(), secret, tls)?;
         Ok(Run { args, plan }.whole(&client, &mut signals).await)
     });
     // What still runs in the background has nothing left to say.

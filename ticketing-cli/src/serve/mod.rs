@@ -3,10 +3,11 @@
 pub(crate) mod options;
 
 use nix::sys::signal::Signal;
-use ticketing_host::program::{Settings, TokenVariables, make_room, print_line};
-use ticketing_tokio::Server;
-use tokio::signal::unix::{SignalKind, signal};
-use tracing::info;
+use ticketing_host::program::{Credentials, Settings, TokenVariables, make_room, print_line};
+use ticketing_tokio::{ReloadHandle, Server};
+use tokio::signal::unix::{self, SignalKind, signal};
+use tokio::task::spawn_blocking;
+use tracing::{error, info};
 
 use self::options::Options;
 use crate::cli::ServeArgs;
@@ -38,6 +39,7 @@ async fn until_the_end(settings: &Settings) -> Result<u8, Failure> {
     let signals = |error| Failure::internal(format_args!("signals cannot be taken: {error}"));
     let mut term = signal(SignalKind::terminate()).map_err(signals)?;
     let mut int = signal(SignalKind::interrupt()).map_err(signals)?;
+    let hangup = signal(SignalKind::hangup()).map_err(signals)?;
     let mut told = async || {
         tokio::select! {
             _ = term.recv() => Signal::SIGTERM,
@@ -52,6 +54,7 @@ async fn until_the_end(settings: &Settings) -> Result<u8, Failure> {
     print_line(format_args!("ticketing: ready on {}", addresses.join(", ")));
 
     let shutdown = server.shutdown_handle();
+    tokio::spawn(read_again(hangup, settings.credentials.clone(), server.reload_handle()));
     let mut serving = std::pin::pin!(server.serve());
     let ended = tokio::select! {
         ended = &mut serving => ended,
@@ -65,4 +68,17 @@ async fn until_the_end(settings: &Settings) -> Result<u8, Failure> {
         }
     };
     ended.map(|()| 0).map_err(Failure::internal)
+}
+
+/// Reads certificate, key and token again at each signal, for ever.
+async fn read_again(mut hangup: unix::Signal, credentials: Credentials, server: ReloadHandle) {
+    while hangup.recv().await.is_some() {
+        let (credentials, server) = (credentials.clone(), server.clone());
+        let reading = spawn_blocking(move || {
+            credentials.read_again(|tls, secret| server.reload(tls, secret));
+        });
+        if let Err(panic) = reading.await {
+            error!(error = %panic, "certificate, key and token can't be read again; the old ones stay");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use ticketing_host::program::{self, Settings, TokenVariables};
+use ticketing_host::program::{self, Credentials, Settings, TokenVariables};
 use ticketing_proto::limits::Limits;
 use tracing::Level;
 
@@ -25,6 +25,15 @@ pub(crate) struct Options {
     /// A file with the token that clients must have [env: TICKETING_TOKEN_FILE]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+
+    /// A file of PEM with the certificate of the server, and those between it and its authority's: with it and
+    /// --tls-key, every connection is inside TLS
+    #[arg(long, env = "TICKETING_TLS_CERT", hide_env_values = true, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+
+    /// A file of PEM with the key that belongs to the certificate, without a password
+    #[arg(long, env = "TICKETING_TLS_KEY", hide_env_values = true, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
 
     /// Listen beyond loopback without a token: everybody who can reach the server may use it
     #[arg(
@@ -139,11 +148,13 @@ impl Options {
     }
 
     /// Fills from `weaker` what is not set here. The token's file is not filled in: where a token comes from is
-    /// decided over all sources at once, by [`program::find`].
+    /// decided over all sources at once, by [`program::token_source`].
     fn or(self, weaker: Self) -> Self {
         Self {
             listen: self.listen.or(weaker.listen),
             token_file: self.token_file,
+            tls_cert: self.tls_cert.or(weaker.tls_cert),
+            tls_key: self.tls_key.or(weaker.tls_key),
             allow_no_token: self.allow_no_token.or(weaker.allow_no_token),
             state_dir: self.state_dir.or(weaker.state_dir),
             first_token: self.first_token.or(weaker.first_token),
@@ -184,7 +195,7 @@ pub(crate) fn resolve(
     variables: TokenVariables,
 ) -> Result<Settings, Failure> {
     let file = file.unwrap_or_default();
-    let secret = program::find(options.token_file.as_deref(), variables, file.token_file.as_deref())?;
+    let token = program::token_source(options.token_file.as_deref(), variables, file.token_file.as_deref())?;
     let merged = options.or(file);
     let limits = merged.limits();
     let default = Settings::default();
@@ -195,9 +206,13 @@ pub(crate) fn resolve(
     if listen.is_empty() {
         return Err(Failure::usage("`listen` names no address; leave it out for 127.0.0.1:5225"));
     }
+    let credentials = Credentials::new(token, merged.tls_cert, merged.tls_key)?;
+    let (tls, secret) = credentials.read()?;
     let settings = Settings {
         listen,
         secret,
+        tls,
+        credentials,
         allow_no_token: merged.allow_no_token.unwrap_or_default(),
         state_dir: merged.state_dir,
         first_token: merged.first_token.map(|first| first.0.get()),
@@ -252,6 +267,8 @@ mod tests {
         let file = r#"
             listen = ["[::1]:7, 127.0.0.1:7"]
             token-file = "t"
+            tls-cert = "c"
+            tls-key = "k"
             allow-no-token = true
             state-dir = "s"
             first-token = 5
@@ -266,7 +283,7 @@ mod tests {
             log-level = "debug"
         "#;
         let mut options = Options::parse(file).expect("a good file");
-        options.token_file = None;
+        (options.token_file, options.tls_cert, options.tls_key) = (None, None, None);
         let settings = resolved(options, "").expect("good");
         assert_eq!(settings.limits.named().map(|(_, limit)| limit), [1, 2, 3, 4, 5, 6, 7]);
         assert_eq!((settings.first_token, settings.log_level), (Some(5), Level::DEBUG));
@@ -317,6 +334,16 @@ mod tests {
         for loopback in ["127.0.0.1:1", "127.8.8.8:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
             assert!(resolved(flags(&["--listen", loopback]), "").is_ok(), "{loopback}");
         }
+    }
+
+    #[test]
+    fn a_certificate_needs_its_key_and_a_key_its_certificate() {
+        let message = |options, file| resolved(options, file).expect_err("one of two").message;
+        assert!(message(flags(&["--tls-cert", "c"]), "").contains("--tls-key"));
+        assert!(message(flags(&[]), "tls-key = \"k\"").contains("--tls-cert"));
+        // One of them may be in another source than the other; then both are read.
+        let unreadable = message(flags(&["--tls-cert", "/nonexistent/c"]), "tls-key = \"/nonexistent/k\"");
+        assert!(unreadable.contains("/nonexistent/c cannot be read"), "{unreadable}");
     }
 
     #[test]

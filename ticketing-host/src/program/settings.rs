@@ -8,11 +8,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use ticketing_proto::id::Token;
 use ticketing_proto::limits::{DEFAULT_PORT, Limits};
 use ticketing_proto::lock::TokenRange;
+use ticketing_proto::tls::ServerTls;
 use ticketing_proto::wire::auth::Secret;
 use tracing::{Level, info, warn};
 
 use super::first_token::{self, StateDir};
-use super::{Failure, Flusher, Log, LogFormat, SYSTEM, token};
+use super::{Credentials, Failure, Flusher, Log, LogFormat, SYSTEM, token};
 use crate::server::ServerConfig;
 
 /// Descriptors that are not connections.
@@ -25,6 +26,10 @@ pub struct Settings {
     pub listen: Vec<SocketAddr>,
     /// What clients must know.
     pub secret: Secret,
+    /// With it every connection is inside TLS (`TR-2`).
+    pub tls: Option<ServerTls>,
+    /// Where these two are, to be read again.
+    pub credentials: Credentials,
     /// Whether strangers are welcome: without a secret, beyond loopback (`AU-9`).
     pub allow_no_token: bool,
     /// The directory that remembers which tokens were used (`FI-8`).
@@ -44,6 +49,8 @@ impl Default for Settings {
         Self {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], DEFAULT_PORT))],
             secret: Secret::default(),
+            tls: None,
+            credentials: Credentials::default(),
             allow_no_token: false,
             state_dir: None,
             first_token: None,
@@ -122,6 +129,7 @@ impl Settings {
             }
         };
         config.limits = self.limits;
+        config.tls = self.tls.clone();
         Ok(config)
     }
 }

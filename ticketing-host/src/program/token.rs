@@ -37,8 +37,33 @@ impl TokenVariables {
     }
 }
 
-/// Finds the token: `--token-file` beats the environment, which beats `configured`, the file of a configuration.
-/// None of them: no token, the empty secret. Who names a source gets a token from it or an error, never none.
+/// Where a token is.
+#[derive(Clone, Default, Debug)]
+pub enum TokenSource {
+    /// There is none.
+    #[default]
+    None,
+    /// The environment, which does not change any more.
+    Variable(Secret),
+    /// A file, which may change.
+    File(PathBuf),
+}
+
+impl TokenSource {
+    /// The token; without a source, the empty secret. It blocks.
+    ///
+    /// # Errors
+    /// If the file can't be read, or has no token.
+    pub fn read(&self) -> Result<Secret, Failure> {
+        match self {
+            Self::None => Ok(Secret::default()),
+            Self::Variable(secret) => Ok(secret.clone()),
+            Self::File(path) => read(path),
+        }
+    }
+}
+
+/// Finds the token: that of [`token_source`].
 ///
 /// # Errors
 /// If a source that is named has no token, or two of equal rank are.
@@ -47,6 +72,19 @@ pub fn find(
     variables: TokenVariables,
     configured: Option<&Path>,
 ) -> Result<Secret, Failure> {
+    token_source(flag, variables, configured)?.read()
+}
+
+/// Finds where the token is: `--token-file` beats the environment, which beats `configured`, the file of a
+/// configuration. Who names a source gets a token from it or an error, never none.
+///
+/// # Errors
+/// If a variable that is named has nothing, or both are set.
+pub fn token_source(
+    flag: Option<&Path>,
+    variables: TokenVariables,
+    configured: Option<&Path>,
+) -> Result<TokenSource, Failure> {
     let file = match (flag, variables.token, variables.file) {
         (Some(path), _, _) => Some(path.to_owned()),
         (None, Some(_), Some(_)) => {
@@ -55,7 +93,7 @@ pub fn find(
             )));
         }
         (None, Some(token), None) => {
-            return secret(token.into_vec(), TOKEN_VARIABLE);
+            return secret(token.into_vec(), TOKEN_VARIABLE).map(TokenSource::Variable);
         }
         (None, None, Some(path)) if path.is_empty() => {
             return Err(Failure::usage(format_args!(
@@ -65,10 +103,7 @@ pub fn find(
         (None, None, Some(path)) => Some(PathBuf::from(path)),
         (None, None, None) => configured.map(Path::to_owned),
     };
-    match file {
-        Some(path) => read(&path),
-        None => Ok(Secret::default()),
-    }
+    Ok(file.map_or(TokenSource::None, TokenSource::File))
 }
 
 /// Refuses a token that is too short for a server (`AU-9`).
