@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 use super::{Opening, TlsError};
 
 /// A server's TLS. There is none without the feature `tls`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ServerTls {}
 
 /// A client's TLS. There is none without the feature `tls`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientTls {}
 
 impl ClientTls {
