@@ -565,17 +565,15 @@ impl Connection {
 
     /// What follows from how much is owed now.
     fn refresh(&mut self, now: Instant) {
-        let is_flushed = match &self.phase {
-            Phase::Flushing { answering, .. } => {
-                self.owed() == 0 && !(*answering && self.delivery.has_unanswered())
-            }
-            _ => false,
-        };
+        let mut owed = self.owed();
+        let is_flushed = owed == 0
+            && matches!(self.phase, Phase::Flushing { answering, .. }
+                if !(answering && self.delivery.has_unanswered()));
         if is_flushed && let Some(stage) = &mut self.tls {
             stage.close();
+            owed = stage.owed();
         }
-        let owed = self.owed();
-        if !self.wants_transmit() {
+        if owed == 0 || (self.tls.is_some() && !self.wants_transmit()) {
             self.stall_deadline = None;
         } else if self.stall_deadline.is_none() {
             self.stall_deadline = Some(now + WRITE_STALL_TIMEOUT);

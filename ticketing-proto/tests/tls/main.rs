@@ -5,6 +5,7 @@
 mod certificates;
 mod config;
 mod delivery;
+mod honesty;
 mod keys;
 mod noise;
 mod pieces;

@@ -1,12 +1,13 @@
 //! N06: TLS on a port without it, and the other way round. Nobody waits for the other without an end.
 
 use ticketing_proto::client::{AcquireError, Failure, ProtocolError};
-use ticketing_proto::server::{CloseReason, ServerTimeoutReason, TimeoutReason};
+use ticketing_proto::server::{CloseReason, ServerEvent, ServerTimeoutReason, TimeoutReason};
 use ticketing_proto::tls::TlsError;
 use ticketing_proto::wire::Reason;
 
 use crate::rig::{
-    Peer, START, World, broker, close_reason, failure, millis, offered, options, polled, secs, server, wanted,
+    Peer, START, World, acquire, broker, close_reason, connect, exchange, failure, millis, offered, options,
+    polled, secs, server, wanted,
 };
 
 const HTTP: &[u8] = b"GET / HTTP/1.1\r\nHost: server\r\n\r\n";
@@ -142,4 +143,37 @@ fn our_client_without_tls_gives_a_silent_server_10_s() {
     assert_eq!(client.last_failure(), Some(Failure::HandshakeTimeout));
     client.handle_timeout(START + secs(20));
     assert_eq!(client.claim(START + secs(20), asked), Some(Err(AcquireError::Timeout)));
+}
+
+/// CC-4: TLS is part of the 10 s.
+#[test]
+fn our_client_with_tls_gives_a_silent_server_10_s() {
+    let mut client = broker(Some(World::new().client_tls()));
+    let here = wanted(&mut client)[0];
+    client.handle_connected(START + secs(2), here);
+    let hello = offered(&mut client, START + secs(2), here);
+    client.handle_transmitted(START + secs(2), here, hello.len());
+    client.handle_timeout(START + secs(10));
+    assert_eq!(failure(&mut client, here), Some(Failure::HandshakeTimeout));
+}
+
+/// N04: who says nothing keeps nobody waiting.
+#[test]
+fn fifty_silent_peers_do_not_keep_a_good_one_waiting() {
+    let world = World::new();
+    let mut server = server(Some(world.server_tls()));
+    let silent: Vec<_> = (0..50).map(|_| server.accept(START, [7; 32]).expect("room")).collect();
+    let (id, mut peer) = connect(&mut server, START + millis(1), &world.client_config());
+    let request = peer.seal(&acquire(1, 0, "k"));
+    server.handle_data(START + millis(1), id, &request);
+    assert_eq!(exchange(&mut server, START + millis(1), id, &mut peer)[0], b'A');
+    server.handle_timeout(START + secs(10));
+    let closed: Vec<_> = std::iter::from_fn(|| server.poll_event())
+        .filter_map(|event| match event {
+            ServerEvent::Close { connection, reason: CloseReason::HandshakeTimedOut } => Some(connection),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(closed, silent);
+    assert_eq!((server.connections(), server.unauthenticated()), (1, 0));
 }
