@@ -1,8 +1,12 @@
 //! What the handles of a client and its driver share, and what an application holds: no runtime is known here.
 //!
-//! A *driver* is what an adapter brings: it owns the sockets and carries bytes, events and the time between them and
-//! the broker, which is behind the lock of [`Shared`].
+//! A *driver* owns the sockets and carries bytes, events and the time between them and the broker, which is behind
+//! the lock of [`Shared`]. The one that is here is for any async [`Runtime`](crate::runtime::Runtime); an adapter
+//! without one brings its own.
 
+mod connect;
+mod driver;
+mod handle;
 mod outgoing;
 mod shared;
 mod ticket;
@@ -13,6 +17,7 @@ use std::sync::Arc;
 
 use ticketing_proto::client::{Broker, BrokerConfig, ConfigError};
 
+pub use handle::{Client, ClientBuilder};
 pub use outgoing::Outgoing;
 pub use shared::{Handle, Shared};
 pub use ticket::{Acquiring, Releasing, Ticket};

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod names;
 #[cfg(all(feature = "program", unix))]
 pub mod program;
+pub mod runtime;
 pub mod server;
 pub mod socket;
 #[cfg(feature = "tls")]

@@ -1,6 +1,11 @@
 //! What a server of any adapter starts with, and what it tells of its peers.
 
+mod listen;
 mod log;
+mod peer;
+mod serve;
+mod shared;
+mod upkeep;
 
 use std::fmt;
 use std::io;
@@ -13,6 +18,7 @@ use ticketing_proto::tls::ServerTls;
 use ticketing_proto::wire::auth::{NONCE_LEN, Secret};
 
 pub use log::Log;
+pub use serve::{ReloadHandle, Server, ShutdownHandle};
 
 /// Where more tokens come from, see [`ServerConfig::with_reserve`].
 pub type Reserve = Box<dyn FnMut() -> io::Result<Token> + Send>;

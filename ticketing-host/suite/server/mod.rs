@@ -7,7 +7,6 @@ mod framing;
 mod life;
 mod limits;
 mod locks;
-mod logs;
 pub(crate) mod support;
 
 /// Those that last for seconds of real time, all at once.

@@ -10,7 +10,6 @@ use ticketing_proto::id::Token;
 use ticketing_proto::limits::Limits;
 use ticketing_proto::lock::TokenRange;
 use ticketing_proto::wire::auth::{self, Secret};
-use tracing::dispatcher;
 
 use crate::adapter::{self, Flavour, Prepared, ShutdownHandle};
 
@@ -54,12 +53,9 @@ impl Running {
         Flavour::ALL.map(|flavour| Self::on(flavour, &[local], config()).unwrap())
     }
 
-    /// In a thread whose log events go where those of this one go.
     pub(crate) fn on(flavour: Flavour, addresses: &[SocketAddr], config: ServerConfig) -> io::Result<Self> {
         let Prepared { addresses, shutdown, serve } = adapter::prepare(flavour, addresses, config)?;
-        let log = dispatcher::get_default(Clone::clone);
-        let thread = thread::spawn(move || dispatcher::with_default(&log, serve));
-        Ok(Self { addresses, shutdown, thread: Some(thread) })
+        Ok(Self { addresses, shutdown, thread: Some(thread::spawn(serve)) })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

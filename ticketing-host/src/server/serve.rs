@@ -1,43 +1,36 @@
-//! The server: sockets and a clock around the core's [`Hub`].
-
-mod listen;
-mod peer;
-mod shared;
-mod upkeep;
+//! The server of an async runtime: sockets and a clock around the core's [`Hub`].
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 
-use ticketing_host::server::Reserve;
 use ticketing_proto::server::Hub;
 use ticketing_proto::tls::ServerTls;
 use ticketing_proto::wire::auth::Secret;
-use tokio::net::{TcpListener, ToSocketAddrs, lookup_host};
-use tokio::task::JoinSet;
 
-use shared::{Clock, Shared};
-
-pub use ticketing_host::server::{ServerConfig, fresh_tokens};
+use super::shared::{Clock, Shared};
+use super::{Reserve, ServerConfig, listen, upkeep};
+use crate::runtime::{Runtime, Task};
+use crate::socket;
 
 /// A lock server, bound to its addresses.
 ///
-/// It works on a multi-threaded and on a current-thread runtime, whose I/O and time must be enabled.
-pub struct Server {
-    listeners: Vec<TcpListener>,
+/// Of tokio it takes a multi-threaded or a current-thread runtime, whose I/O and time must be enabled.
+pub struct Server<R: Runtime> {
+    listeners: Vec<R::Listener>,
     addresses: Vec<SocketAddr>,
     shared: Arc<Shared>,
     reserve: Option<Reserve>,
 }
 
-impl Server {
+impl<R: Runtime> Server<R> {
     /// Listens on all of `addresses`. Connections wait there until [`serve`](Self::serve).
     ///
     /// A port of 0 takes a free one, for each address another. An IPv6 address never stands for an IPv4 one:
     /// `[::]` takes IPv6 connections only, so that `[::]` and `0.0.0.0` can be listened on at the same port
-    /// together, and one alone means what it says, on each system. A name stands for all of its addresses. On Unix
-    /// a port is free as soon as nobody listens on it (`SO_REUSEADDR`); nowhere do two servers share one.
+    /// together, and one alone means what it says, on each system. A name stands for all of its addresses;
+    /// looking it up blocks. On Unix a port is free as soon as nobody listens on it (`SO_REUSEADDR`); nowhere do two servers share one.
     ///
     /// # Errors
     /// If there is no address, if one of them can't be listened on, if a limit is 0, or if the system has no
@@ -47,11 +40,12 @@ impl Server {
         let clock = Clock::new();
         let hub = Hub::new(clock.now(), config)
             .map_err(|zero| io::Error::new(io::ErrorKind::InvalidInput, zero))?;
-        let listeners = lookup_host(addresses).await?.map(listen::listen).collect::<io::Result<Vec<_>>>()?;
-        if listeners.is_empty() {
+        let sockets = addresses.to_socket_addrs()?.map(socket::listen).collect::<io::Result<Vec<_>>>()?;
+        if sockets.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no address to listen on"));
         }
-        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
+        let addresses = sockets.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
+        let listeners = sockets.into_iter().map(R::listen).collect::<io::Result<_>>()?;
         let low_water = if reserve.is_some() { ServerConfig::LOW_TOKENS } else { 0 };
         let shared = Arc::new(Shared::new(clock, hub, low_water));
         Ok(Self { listeners, addresses, shared, reserve })
@@ -83,25 +77,21 @@ impl Server {
     pub async fn serve(self) -> io::Result<()> {
         let Self { listeners, addresses, shared, reserve } = self;
         let _end = EndAll(Arc::clone(&shared));
-        let mut upkeep = JoinSet::new();
-        upkeep.spawn(upkeep::keep_time(Arc::clone(&shared)));
-        if let Some(reserve) = reserve {
-            upkeep.spawn(upkeep::reserve_tokens(Arc::clone(&shared), reserve));
-        }
-        let mut accepting = JoinSet::new();
-        for listener in listeners {
-            accepting.spawn(listen::accept(listener, Arc::clone(&shared)));
-        }
+        let _time = Task::spawn::<R>(upkeep::keep_time::<R>(Arc::clone(&shared)));
+        let _tokens = reserve
+            .map(|reserve| Task::spawn::<R>(upkeep::reserve_tokens::<R>(Arc::clone(&shared), reserve)));
+        let accept = |listener| Task::spawn::<R>(listen::accept::<R>(listener, Arc::clone(&shared)));
+        let accepting: Vec<Task> = listeners.into_iter().map(accept).collect();
         shared.log.serving(&addresses);
         wait_until(&shared, Shared::is_shutting_down).await?;
         shared.log.shutting_down();
         // The listening sockets close here.
-        accepting.shutdown().await;
+        drop(accepting);
         wait_until(&shared, Shared::is_drained).await
     }
 }
 
-impl fmt::Debug for Server {
+impl<R: Runtime> fmt::Debug for Server<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
     }
@@ -116,7 +106,7 @@ async fn wait_until(shared: &Shared, is_so: impl Fn(&Shared) -> bool) -> io::Res
         if is_so(shared) {
             return Ok(());
         }
-        shared.news.notified().await;
+        shared.news.told().await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! The task that owns a client's sockets, on tokio.
+//! The task that owns a client's sockets, on any async runtime.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -8,20 +8,17 @@ use std::net::Shutdown;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use socket2::SockRef;
-use ticketing_host::client::{Outgoing, Shared};
-use ticketing_host::clock;
 use ticketing_proto::client::{Event, Failure};
 use ticketing_proto::id::ConnectionId;
 use ticketing_proto::time::Instant;
-use tokio::io::{AsyncRead as _, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::time::Sleep;
 use tracing::{debug, warn};
 
 use super::connect::{Resolver, connect};
+use super::outgoing::Outgoing;
+use super::shared::Shared;
+use crate::clock;
+use crate::runtime::{Alarm, Runtime, Stream as _, yield_now};
 
 const READ_BUFFER: usize = 4096;
 /// Reads of one connection, each followed by the others' turns and the timers.
@@ -31,19 +28,16 @@ const WRITES_PER_TURN: usize = 16;
 
 /// Carries bytes, events and the time between the sockets and the broker, until the client is closed.
 ///
-/// The time is the client's clock, whoever woke the task. Tokio's timers stand still while the host sleeps; after
-/// that they may wake it late by as much as they had left, and then it does at once what is due by the clock.
-pub(crate) struct Driver {
+/// The time is the client's clock, whoever woke the task.
+pub(super) struct Driver<R: Runtime> {
     shared: Arc<Shared>,
     addresses: Vec<Address>,
     resolver: Resolver,
-    peers: Vec<Peer>,
+    peers: Vec<Peer<R>>,
     errands: Vec<Event>,
     input: Box<[u8; READ_BUFFER]>,
     output: Vec<u8>,
-    timer: Pin<Box<Sleep>>,
-    /// When the timer fires; it is moved only to an earlier time.
-    armed: Option<Instant>,
+    alarm: Alarm<R::Timer>,
     /// This task's, as it is registered.
     waker: Waker,
     is_over: bool,
@@ -56,28 +50,28 @@ struct Address {
 }
 
 /// One connection of the broker's.
-struct Peer {
+struct Peer<R: Runtime> {
     id: ConnectionId,
     address: usize,
-    stage: Stage,
+    stage: Stage<R>,
 }
 
-enum Stage {
-    Connecting(Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>),
-    Open(Stream),
+enum Stage<R: Runtime> {
+    Connecting(Pin<Box<dyn Future<Output = io::Result<R::Stream>> + Send>>),
+    Open(Open<R>),
     /// The broker knows that it is over, and will say so.
     Over,
 }
 
-struct Stream {
-    socket: TcpStream,
+struct Open<R: Runtime> {
+    stream: R::Stream,
     outgoing: Outgoing,
 }
 
-impl Driver {
+impl<R: Runtime> Driver<R> {
     /// # Panics
-    /// Outside of a tokio runtime with its timers enabled.
-    pub(crate) fn new(shared: Arc<Shared>, addresses: Vec<Box<str>>, resolver: Resolver) -> Self {
+    /// Where the runtime has no timers.
+    pub(super) fn new(shared: Arc<Shared>, addresses: Vec<Box<str>>, resolver: Resolver) -> Self {
         Self {
             shared,
             addresses: addresses.into_iter().map(|text| Address { text, failures: 0 }).collect(),
@@ -86,14 +80,13 @@ impl Driver {
             errands: Vec::new(),
             input: Box::new([0; READ_BUFFER]),
             output: Vec::new(),
-            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
-            armed: None,
+            alarm: Alarm::new(),
             waker: Waker::noop().clone(),
             is_over: false,
         }
     }
 
-    pub(crate) async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         loop {
             let next_timeout = self.turn();
             if self.is_over {
@@ -101,7 +94,7 @@ impl Driver {
             }
             poll_fn(|cx| self.poll_work(cx, next_timeout)).await;
             // Those who were woken by what came may ask for more: one write is to carry all of it.
-            tokio::task::yield_now().await;
+            yield_now::<R>().await;
             poll_fn(|cx| Poll::Ready(self.poll_input(cx))).await;
         }
     }
@@ -115,11 +108,8 @@ impl Driver {
         let has_input = self.poll_input(cx);
         let has_room = self.poll_room(cx);
         let is_called = self.shared.take_call();
-        if has_input || has_room || is_called || self.poll_timer(cx, next_timeout) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
+        let is_due = next_timeout.is_some_and(|at| self.alarm.poll(cx, clock::now, at).is_ready());
+        if has_input || has_room || is_called || is_due { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Connects and reads; whether anything came.
@@ -140,13 +130,13 @@ impl Driver {
         has_input
     }
 
-    fn connected(&mut self, at: usize, outcome: io::Result<TcpStream>) {
+    fn connected(&mut self, at: usize, outcome: io::Result<R::Stream>) {
         let Peer { id, address, .. } = self.peers[at];
         match outcome {
-            Ok(socket) => {
+            Ok(stream) => {
                 self.addresses[address].failures = 0;
                 self.shared.note_connect_error(None);
-                self.peers[at].stage = Stage::Open(Stream { socket, outgoing: Outgoing::default() });
+                self.peers[at].stage = Stage::Open(Open { stream, outgoing: Outgoing::default() });
                 self.shared.drive(&mut self.errands, |broker, now| broker.handle_connected(now, id));
             }
             Err(error) => {
@@ -164,18 +154,16 @@ impl Driver {
     }
 
     fn read(&mut self, cx: &mut Context<'_>, at: usize) -> bool {
-        let Peer { id, stage: Stage::Open(stream), .. } = &mut self.peers[at] else { return false };
+        let Peer { id, stage: Stage::Open(open), .. } = &mut self.peers[at] else { return false };
         for reads in 0..READS_PER_TURN {
-            let mut buffer = ReadBuf::new(&mut self.input[..]);
-            let reading = Pin::new(&mut stream.socket).poll_read(cx, &mut buffer);
+            let reading = open.stream.poll_read(cx, &mut self.input[..]);
             let Poll::Ready(outcome) = reading else { return reads > 0 };
-            let data = buffer.filled();
             self.shared.drive(&mut self.errands, |broker, now| match outcome {
-                Ok(()) if data.is_empty() => broker.handle_eof(now, *id),
-                Ok(()) => broker.handle_data(now, *id, data),
+                Ok(0) => broker.handle_eof(now, *id),
+                Ok(len) => broker.handle_data(now, *id, &self.input[..len]),
                 Err(_) => broker.handle_disconnected(now, *id),
             });
-            if data.is_empty() {
+            if matches!(outcome, Ok(0) | Err(_)) {
                 self.peers[at].stage = Stage::Over;
                 break;
             }
@@ -186,31 +174,12 @@ impl Driver {
     /// Whether a connection that was full takes bytes again.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_room = false;
-        for (_, stream) in open(&mut self.peers).filter(|(_, stream)| !stream.outgoing.can_write()) {
-            let is_ready = stream.socket.poll_write_ready(cx).is_ready();
-            stream.outgoing.set_can_write(is_ready);
+        for (_, open) in open(&mut self.peers).filter(|(_, open)| !open.outgoing.can_write()) {
+            let is_ready = open.stream.poll_write_ready(cx).is_ready();
+            open.outgoing.set_can_write(is_ready);
             has_room |= is_ready;
         }
         has_room
-    }
-
-    /// Whether something is due, by the clock.
-    fn poll_timer(&mut self, cx: &mut Context<'_>, next_timeout: Option<Instant>) -> bool {
-        let Some(at) = next_timeout else { return false };
-        loop {
-            let now = clock::now();
-            if at <= now {
-                return true;
-            }
-            if self.armed.is_none_or(|armed| at < armed) {
-                self.timer.as_mut().reset(tokio::time::Instant::now() + at.saturating_since(now));
-                self.armed = Some(at);
-            }
-            if self.timer.as_mut().poll(cx).is_pending() {
-                return false;
-            }
-            self.armed = None;
-        }
     }
 
     /// Does what is due, then all that the broker wants, within bounds. Gives when it wants to be woken.
@@ -250,13 +219,13 @@ impl Driver {
             match errand {
                 Event::Connect { connection, address } => {
                     let Address { text, failures } = &self.addresses[address];
-                    let connecting = Box::pin(connect((self.resolver)(text), *failures));
+                    let connecting = Box::pin(connect::<R>((self.resolver)(text), *failures));
                     self.peers.push(Peer { id: connection, address, stage: Stage::Connecting(connecting) });
                 }
                 Event::ShutdownWrite { connection } => {
-                    if let Some((_, stream)) = open(&mut self.peers).find(|&(id, _)| id == connection) {
+                    if let Some((_, open)) = open(&mut self.peers).find(|&(id, _)| id == connection) {
                         // A connection that can't be shut down any more is over, and reading will tell.
-                        let _ = SockRef::from(&stream.socket).shutdown(Shutdown::Write);
+                        let _ = open.stream.socket().shutdown(Shutdown::Write);
                     }
                 }
                 Event::Disconnect { connection, failure } => {
@@ -279,7 +248,7 @@ impl Driver {
     }
 }
 
-impl Drop for Driver {
+impl<R: Runtime> Drop for Driver<R> {
     /// Also when the runtime ends, or after a panic: nobody is to wait for this task then.
     fn drop(&mut self) {
         self.peers.clear();
@@ -287,18 +256,18 @@ impl Drop for Driver {
     }
 }
 
-impl Stream {
+impl<R: Runtime> Open<R> {
     fn write(&mut self, output: &[u8]) {
         if let Some(offered) = self.outgoing.offered(output) {
-            self.outgoing.wrote(self.socket.try_write(offered));
+            self.outgoing.wrote(self.stream.try_write(offered));
         }
     }
 }
 
 /// The connections that are made.
-fn open(peers: &mut [Peer]) -> impl Iterator<Item = (ConnectionId, &mut Stream)> {
+fn open<R: Runtime>(peers: &mut [Peer<R>]) -> impl Iterator<Item = (ConnectionId, &mut Open<R>)> {
     peers.iter_mut().filter_map(|peer| match &mut peer.stage {
         Stage::Connecting(_) | Stage::Over => None,
-        Stage::Open(stream) => Some((peer.id, stream)),
+        Stage::Open(open) => Some((peer.id, open)),
     })
 }

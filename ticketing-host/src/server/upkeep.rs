@@ -1,44 +1,50 @@
 //! What a server does by itself: it ends leases and waits, and reserves tokens.
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use ticketing_host::server::Reserve;
-use tokio::task::{spawn_blocking, yield_now};
-use tokio::time::{sleep, timeout_at};
 use tracing::error;
 
+use super::Reserve;
 use super::shared::Shared;
+use crate::runtime::{Alarm, Runtime, Threads, sleep, yield_now};
 
 /// Before tokens are asked for again where there were none.
 const RESERVE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Ends leases and waits at their deadlines, for ever.
-pub(super) async fn keep_time(shared: Arc<Shared>) {
+pub(super) async fn keep_time<R: Runtime>(shared: Arc<Shared>) {
+    let mut alarm = Alarm::<R::Timer>::new();
     loop {
-        match shared.handle_timeout() {
+        let deadline = shared.handle_timeout();
+        if deadline.is_some_and(|deadline| deadline <= shared.clock.now()) {
             // A million may be due at once: others have their turn in between.
-            Some(deadline) if deadline <= shared.clock.now() => yield_now().await,
-            Some(deadline) => {
-                let at = shared.clock.at(deadline);
-                // Which of the two it was does not matter: the clock decides.
-                let _ = timeout_at(at, shared.deadline_moved.notified()).await;
-            }
-            None => shared.deadline_moved.notified().await,
+            yield_now::<R>().await;
+            continue;
         }
+        // Which of the two it was does not matter: the clock decides.
+        poll_fn(|cx| {
+            let is_moved = shared.deadline_moved.poll(cx).is_ready();
+            let is_due = deadline.is_some_and(|at| alarm.poll(cx, || shared.clock.now(), at).is_ready());
+            if is_moved || is_due { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 }
 
 /// Reserves tokens whenever few are left, for ever. Without success the hub grants what it has, and then fails
 /// closed (`FI-6`).
-pub(super) async fn reserve_tokens(shared: Arc<Shared>, mut reserve: Reserve) {
+pub(super) async fn reserve_tokens<R: Runtime>(shared: Arc<Shared>, mut reserve: Reserve) {
+    let threads = Threads::new("ticketing-reserve", 1);
     loop {
         let Some(left) = shared.low_tokens() else {
-            shared.tokens_low.notified().await;
+            shared.tokens_low.told().await;
             continue;
         };
-        let asked = spawn_blocking(move || {
+        let asked = threads.run(move || {
             let result = reserve();
             (reserve, result)
         });
@@ -47,8 +53,8 @@ pub(super) async fn reserve_tokens(shared: Arc<Shared>, mut reserve: Reserve) {
                 reserve = again;
                 result
             }
-            Err(panic) => {
-                error!(error = %panic, left, "tokens can't be reserved any more; grants end with those that are left");
+            Err(error) => {
+                error!(%error, left, "tokens can't be reserved any more; grants end with those that are left");
                 return;
             }
         };
@@ -58,6 +64,6 @@ pub(super) async fn reserve_tokens(shared: Arc<Shared>, mut reserve: Reserve) {
             Err(error) => error,
         };
         shared.log.not_reserved(&error, left);
-        sleep(RESERVE_PAUSE).await;
+        sleep::<R>(RESERVE_PAUSE).await;
     }
 }

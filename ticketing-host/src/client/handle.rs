@@ -1,25 +1,23 @@
-//! The client: its handle, and how one is made.
-
-mod connect;
-mod driver;
+//! The client of an async runtime: its handle, and how one is made.
 
 use std::fmt;
 use std::io;
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use ticketing_host::client::{Handle, ended, ready};
 use ticketing_proto::client::{
     AcquireOptions, Broker, BrokerConfig, ConfigError, DEFAULT_MAX_IN_FLIGHT, Failure, Stats,
 };
 use ticketing_proto::tls::ClientTls;
 use ticketing_proto::wire::auth::Secret;
 
-use connect::{Resolver, system_resolver};
-use driver::Driver;
-
-pub use ticketing_host::client::{Acquiring, ClientClosed, Releasing, Ticket};
-pub use ticketing_host::clock::now;
+use super::connect::{Resolver, system_resolver};
+use super::driver::Driver;
+use super::shared::Handle;
+use super::ticket::Acquiring;
+use super::watch::{ClientClosed, ended, ready};
+use crate::runtime::Runtime;
 
 /// A client of a Ticketing service: cheap to clone, and all clones are one client, with the same connections.
 ///
@@ -28,13 +26,14 @@ pub use ticketing_host::clock::now;
 /// and future of it. Then what is left to release has 5 s to go out (`CC-6`). When the runtime ends first, acquires
 /// under way end as `Closed` or `Indeterminate`, and releases as `Unconfirmed`.
 #[derive(Clone)]
-pub struct Client {
+pub struct Client<R> {
     handle: Arc<Handle>,
+    runtime: PhantomData<fn() -> R>,
 }
 
-impl Client {
+impl<R: Runtime> Client<R> {
     /// What a client is made with.
-    pub fn builder() -> ClientBuilder {
+    pub fn builder() -> ClientBuilder<R> {
         ClientBuilder::new()
     }
 
@@ -42,7 +41,7 @@ impl Client {
     /// cancels it (`CA-11`), and a grant that comes all the same is released at once.
     ///
     /// # Errors
-    /// [`AcquireError`](crate::AcquireError), which says whether it is certain that nothing is held.
+    /// [`AcquireError`](ticketing_proto::client::AcquireError), which says whether it is certain that nothing is held.
     pub fn acquire(&self, key: &str, options: AcquireOptions) -> Acquiring {
         Acquiring::begin(&self.handle, key, options, true)
     }
@@ -51,7 +50,7 @@ impl Client {
     /// instead of waiting its turn.
     ///
     /// # Errors
-    /// [`AcquireError`](crate::AcquireError)
+    /// [`AcquireError`](ticketing_proto::client::AcquireError)
     pub fn try_acquire(&self, key: &str, options: AcquireOptions) -> Acquiring {
         Acquiring::begin(&self.handle, key, options, false)
     }
@@ -95,13 +94,13 @@ impl Client {
     /// way end as `Closed` or `Indeterminate`. Releases, also of tickets that are dropped meanwhile, are sent for
     /// 5 s; while tickets are held it waits for them that long. When the future is ready the sockets are closed;
     /// dropping it stops nothing.
-    pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub fn close(&self) -> impl Future<Output = ()> + Send + use<R> {
         self.handle.close();
         ended(Arc::clone(&self.handle))
     }
 }
 
-impl fmt::Debug for Client {
+impl<R: Runtime> fmt::Debug for Client<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("is_ready", &self.is_ready()).finish_non_exhaustive()
     }
@@ -109,15 +108,16 @@ impl fmt::Debug for Client {
 
 /// What a [`Client`] is made with.
 #[must_use = "a builder does nothing until it builds"]
-pub struct ClientBuilder {
+pub struct ClientBuilder<R> {
     addresses: Vec<Box<str>>,
     secret: Secret,
     tls: Option<ClientTls>,
     max_in_flight: usize,
     resolver: Option<Resolver>,
+    runtime: PhantomData<fn() -> R>,
 }
 
-impl ClientBuilder {
+impl<R: Runtime> ClientBuilder<R> {
     fn new() -> Self {
         Self {
             addresses: Vec::new(),
@@ -125,6 +125,7 @@ impl ClientBuilder {
             tls: None,
             max_in_flight: DEFAULT_MAX_IN_FLIGHT,
             resolver: None,
+            runtime: PhantomData,
         }
     }
 
@@ -178,22 +179,23 @@ impl ClientBuilder {
     /// [`ConfigError`]
     ///
     /// # Panics
-    /// Outside of a tokio runtime, or in one without its I/O or time enabled.
-    pub fn build(self) -> Result<Client, ConfigError> {
+    /// Where the runtime needs to be entered and is not: outside of a tokio runtime, or in one without its I/O or
+    /// time enabled.
+    pub fn build(self) -> Result<Client<R>, ConfigError> {
         let config = BrokerConfig {
             secret: self.secret,
             tls: self.tls,
             max_in_flight: self.max_in_flight,
             ..BrokerConfig::new(self.addresses.iter().cloned(), 0)
         };
-        let shared = ticketing_host::client::start(config)?;
+        let shared = super::start(config)?;
         let resolver = self.resolver.unwrap_or_else(system_resolver);
-        tokio::spawn(Driver::new(Arc::clone(&shared), self.addresses, resolver).run());
-        Ok(Client { handle: Arc::new(Handle::new(shared)) })
+        R::spawn(Driver::<R>::new(Arc::clone(&shared), self.addresses, resolver).run());
+        Ok(Client { handle: Arc::new(Handle::new(shared)), runtime: PhantomData })
     }
 }
 
-impl fmt::Debug for ClientBuilder {
+impl<R> fmt::Debug for ClientBuilder<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientBuilder")
             .field("addresses", &self.addresses)

@@ -6,32 +6,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use ticketing_host::server::Log;
 use ticketing_proto::id::{ConnectionId, Token};
 use ticketing_proto::server::{Connection, Hub};
 use ticketing_proto::time::Instant;
 use ticketing_proto::tls::ServerTls;
 use ticketing_proto::wire::auth::Secret;
-use tokio::sync::Notify;
 
-/// The clock that the core is told: monotonic, and the same as the runtime's timers (`OP-11`).
+use super::log::Log;
+use crate::runtime::Signal;
+
+/// The clock that the core is told: monotonic (`OP-11`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    origin: tokio::time::Instant,
+    origin: std::time::Instant,
 }
 
 impl Clock {
     pub(super) fn new() -> Self {
-        Self { origin: tokio::time::Instant::now() }
+        Self { origin: std::time::Instant::now() }
     }
 
     pub(super) fn now(self) -> Instant {
         Instant::from_origin(self.origin.elapsed())
-    }
-
-    /// The same point in time for the runtime's timers.
-    pub(super) fn at(self, instant: Instant) -> tokio::time::Instant {
-        self.origin + instant.since_origin()
     }
 }
 
@@ -42,11 +38,11 @@ pub(super) struct Shared {
     /// The connections are to end at once.
     is_cut: AtomicBool,
     /// The earliest deadline of the hub has moved forward.
-    pub(super) deadline_moved: Notify,
+    pub(super) deadline_moved: Signal,
     /// There are fewer tokens left than the low-water mark.
-    pub(super) tokens_low: Notify,
+    pub(super) tokens_low: Signal,
     /// For `serve`: the shutdown has begun, the last connection has ended, or the hub is broken.
-    pub(super) news: Notify,
+    pub(super) news: Signal,
 }
 
 struct Core {
@@ -59,16 +55,16 @@ struct Core {
 }
 
 impl Shared {
-    /// `low_water` is the number of tokens below which [`tokens_low`](Self::tokens_low) is notified.
+    /// `low_water` is the number of tokens below which [`tokens_low`](Self::tokens_low) is told.
     pub(super) fn new(clock: Clock, hub: Hub, low_water: u64) -> Self {
         Self {
             clock,
             log: Log::new(),
             core: Mutex::new(Core { hub, wakers: BTreeMap::new(), armed: None, low_water }),
             is_cut: AtomicBool::new(false),
-            deadline_moved: Notify::new(),
-            tokens_low: Notify::new(),
-            news: Notify::new(),
+            deadline_moved: Signal::default(),
+            tokens_low: Signal::default(),
+            news: Signal::default(),
         }
     }
 
@@ -96,7 +92,7 @@ impl Shared {
             })
         };
         if is_news {
-            self.news.notify_one();
+            self.news.tell();
         }
     }
 
@@ -141,7 +137,7 @@ impl Shared {
         if is_second {
             self.cut();
         }
-        self.news.notify_one();
+        self.news.tell();
     }
 
     /// What connections that are accepted from now on get.
@@ -191,10 +187,10 @@ impl Shared {
         drop(core);
         wakers.into_iter().for_each(Waker::wake);
         if is_earlier {
-            self.deadline_moved.notify_one();
+            self.deadline_moved.tell();
         }
         if is_low {
-            self.tokens_low.notify_one();
+            self.tokens_low.tell();
         }
         result
     }

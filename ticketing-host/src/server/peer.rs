@@ -1,22 +1,19 @@
 //! One connection's task.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::io;
-use std::mem::MaybeUninit;
-use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::net::{Shutdown, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
-use ticketing_host::socket::reset_at_close;
 use ticketing_proto::limits::READ_BUFFER_LEN;
 use ticketing_proto::server::{CloseReason, Connection};
-use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::time::{Sleep, sleep_until};
 
 use super::shared::{Clock, Shared};
+use crate::runtime::{Alarm, Runtime, Stream as _};
+use crate::socket::reset_at_close;
 
 /// How often a connection is read before others have their turn.
 const ROUNDS_PER_TURN: usize = 4;
@@ -24,39 +21,41 @@ const ROUNDS_PER_TURN: usize = 4;
 thread_local! {
     /// What is about to be written. It belongs to the thread, so that a quiet connection has none.
     static BATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// What was just read, likewise. It is taken out while it is in use.
+    static SPACE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// Serves one connection until it has ended. Wherever it is dropped, the hub hears of it.
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct Task<R: Runtime> {
     shared: Arc<Shared>,
     /// Until the end.
-    peer: Option<Peer>,
+    peer: Option<Peer<R>>,
 }
 
 #[derive(Debug)]
-struct Peer {
+struct Peer<R: Runtime> {
     connection: Connection,
-    stream: TcpStream,
+    stream: R::Stream,
     address: SocketAddr,
-    /// Only while there is a deadline. It may be earlier than that: it is set anew only to move forward.
-    timer: Option<Pin<Box<Sleep>>>,
+    /// Only while there is a deadline, or was one that it still waits for.
+    alarm: Option<Alarm<R::Timer>>,
     /// The waker that the hub's mail wakes.
     waker: Option<Waker>,
 }
 
-impl Task {
+impl<R: Runtime> Task<R> {
     pub(super) const fn new(
         shared: Arc<Shared>,
         connection: Connection,
-        stream: TcpStream,
+        stream: R::Stream,
         address: SocketAddr,
     ) -> Self {
-        Self { shared, peer: Some(Peer { connection, stream, address, timer: None, waker: None }) }
+        Self { shared, peer: Some(Peer { connection, stream, address, alarm: None, waker: None }) }
     }
 }
 
-impl Future for Task {
+impl<R: Runtime> Future for Task<R> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -67,7 +66,7 @@ impl Future for Task {
         if let Some(Peer { connection, stream, .. }) = peer.take() {
             if connection.close_reason() == Some(CloseReason::WriteStalled) {
                 // If this fails the connection is gone, too, only later.
-                let _ = reset_at_close(&stream);
+                let _ = reset_at_close(stream.socket());
             }
             // The table first: whoever sees the connection closed finds its waiters gone.
             shared.end(connection);
@@ -77,7 +76,7 @@ impl Future for Task {
     }
 }
 
-impl Drop for Task {
+impl<R: Runtime> Drop for Task<R> {
     fn drop(&mut self) {
         if let Some(peer) = self.peer.take() {
             self.shared.end(peer.connection);
@@ -85,7 +84,7 @@ impl Drop for Task {
     }
 }
 
-impl Peer {
+impl<R: Runtime> Peer<R> {
     /// A bounded turn. An error is the transport's.
     fn poll(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.register(shared, context);
@@ -106,7 +105,7 @@ impl Peer {
             }
             self.flush(shared, context)?;
             if self.connection.poll_shutdown_write() {
-                ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
+                self.shut_down_write()?;
             }
             if self.connection.is_closed() {
                 return Poll::Ready(Ok(()));
@@ -117,7 +116,7 @@ impl Peer {
                 is_to_ask = true;
             }
         }
-        give_way(context);
+        R::give_way(context);
         Poll::Pending
     }
 
@@ -131,21 +130,20 @@ impl Peer {
 
     /// Reads once, and gives the hub what has come. How much that was.
     fn poll_receive(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        // On the stack, so that a quiet connection has no buffer.
-        let mut space = [MaybeUninit::uninit(); READ_BUFFER_LEN];
-        let mut buffer = ReadBuf::uninit(&mut space);
-        ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer))?;
-        // TLS is taken off outside of the lock.
-        let opened = match buffer.filled() {
-            [] => None,
-            data => Some(self.connection.open(data)),
-        };
-        let now = shared.clock.now();
-        shared.call(|hub| match opened {
-            None => hub.receive_eof(now, &mut self.connection),
-            Some(opened) => hub.receive_opened(now, &mut self.connection, opened),
-        });
-        Poll::Ready(Ok(buffer.filled().len()))
+        let mut space = SPACE.take();
+        space.resize(READ_BUFFER_LEN, 0);
+        let read = self.stream.poll_read(context, &mut space);
+        if let Poll::Ready(Ok(len)) = read {
+            // TLS is taken off outside of the lock.
+            let opened = (len > 0).then(|| self.connection.open(&space[..len]));
+            let now = shared.clock.now();
+            shared.call(|hub| match opened {
+                None => hub.receive_eof(now, &mut self.connection),
+                Some(opened) => hub.receive_opened(now, &mut self.connection, opened),
+            });
+        }
+        SPACE.set(space);
+        read
     }
 
     /// Writes what is owed, until nothing is or the transport is full.
@@ -156,7 +154,7 @@ impl Peer {
                 if !self.connection.poll_transmit(batch) {
                     return Ok(());
                 }
-                let taken = match Pin::new(&mut self.stream).poll_write(context, batch) {
+                let taken = match self.stream.poll_write(context, batch) {
                     Poll::Ready(taken) => taken?,
                     Poll::Pending => 0,
                 };
@@ -168,40 +166,20 @@ impl Peer {
         })
     }
 
-    /// Ready when a deadline of the connection is due. The clock says so, not the timer.
+    fn shut_down_write(&self) -> io::Result<()> {
+        match self.stream.socket().shutdown(Shutdown::Write) {
+            // Reading will tell how it has ended.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Ready when a deadline of the connection is due.
     fn poll_timer(&mut self, clock: Clock, context: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = self.connection.poll_timeout() else {
-            self.timer.take_if(|timer| timer.is_elapsed());
+            self.alarm.take_if(|alarm| alarm.is_spent(clock.now()));
             return Poll::Pending;
         };
-        let at = clock.at(deadline);
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(at)));
-        if at < timer.deadline() {
-            timer.as_mut().reset(at);
-        }
-        while timer.as_mut().poll(context).is_ready() {
-            if deadline <= clock.now() {
-                return Poll::Ready(());
-            }
-            timer.as_mut().reset(at);
-        }
-        Poll::Pending
-    }
-}
-
-/// Has the task polled again when all others have had their turn, those included that the system has something for
-/// by then. A task that just woke itself would have the runtime ask the system in every 61st turn only.
-fn give_way(context: &mut Context<'_>) {
-    let _ = pin!(tokio::task::yield_now()).poll(context);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_connections_task_has_no_room_for_buffers() {
-        assert!(size_of::<Task>() <= size_of::<Connection>() + 128, "{}", size_of::<Task>());
-        assert!(size_of::<Task>() <= 640, "{}", size_of::<Task>());
+        self.alarm.get_or_insert_with(Alarm::new).poll(context, || clock.now(), deadline)
     }
 }
