@@ -8,10 +8,17 @@
 pub mod runtime;
 mod spawn;
 
+/// TLS for server and client (`TR-2`): `ServerConfig::tls` and `ClientBuilder::tls`.
+#[cfg(feature = "tls")]
+pub mod tls {
+    pub use ticketing_host::tls::*;
+    pub use ticketing_proto::tls::*;
+}
+
 use runtime::AsyncIo;
 pub use ticketing_host::client::{Acquiring, ClientClosed, Releasing, Ticket};
 pub use ticketing_host::clock::now;
-pub use ticketing_host::server::{ServerConfig, ShutdownHandle, fresh_tokens};
+pub use ticketing_host::server::{ReloadHandle, ServerConfig, ShutdownHandle, fresh_tokens};
 pub use ticketing_proto::client::{
     AcquireError, AcquireOptions, ConfigError, DEFAULT_MAX_IN_FLIGHT, Failure, ProtocolError, ReleaseError,
     Released, Stats,

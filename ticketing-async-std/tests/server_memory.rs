@@ -22,7 +22,7 @@ fn runtimes_own() -> usize {
     let address = listener.get_ref().local_addr().unwrap();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let own = thread::scope(|scope| {
-        scope.spawn(|| {
+        scope.spawn(move || {
             block_on(async {
                 while stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
                     let (mut stream, _) = listener.accept().await.unwrap();

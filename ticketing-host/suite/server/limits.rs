@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::support::{Client, Running, Said, acquire, limited};
+use super::support::{Client, PATIENCE, Running, Said, acquire, limited};
 
 /// Waits until the server has ended the connection, without reading what it says.
 fn wait_for_end_unread(client: &mut Client) -> io::ErrorKind {
@@ -138,6 +138,7 @@ pub(crate) fn those_who_do_not_read_are_not_read_and_closed_after_10_seconds() {
     let frames = written.last().unwrap().div_ceil(frame.len());
     let rest = flood[*written.last().unwrap()..frames * frame.len()].to_vec();
     let mut writer = late.stream.try_clone().unwrap();
+    writer.set_write_timeout(Some(PATIENCE)).unwrap();
     let writing = thread::spawn(move || writer.write_all(&rest).unwrap());
     // `T` or `B`, the owner, the key, LF
     let mut replies = vec![0; frames * (1 + 8 + 3 + 1)];
