@@ -316,11 +316,13 @@ impl Broker {
                 self.place(owner, Place::Over);
             }
             Place::Pausing { .. } if !is_overdue => self.place(owner, Place::Pending),
-            Place::HeldBack | Place::Pausing { .. } => self.conclude(owner, AcquireError::Timeout),
-            Place::Pending => {
-                let error = match self.last_failure() {
-                    Some(Failure::Protocol(error)) if !self.is_ready() => AcquireError::Protocol(error),
-                    Some(Failure::Tls(error)) if !self.is_ready() => AcquireError::Protocol(error.into()),
+            Place::HeldBack => self.conclude(owner, AcquireError::Timeout),
+            Place::Pending | Place::Pausing { .. } => {
+                // Certain either way; what kept every connection from carrying it says more than the time.
+                let error = match self.last_failure().filter(|_| !self.is_ready()) {
+                    Some(Failure::Auth) => AcquireError::Auth,
+                    Some(Failure::Protocol(error)) => AcquireError::Protocol(error),
+                    Some(Failure::Tls(error)) => AcquireError::Protocol(error.into()),
                     _ => AcquireError::Timeout,
                 };
                 self.conclude(owner, error);

@@ -185,6 +185,21 @@ fn a_refused_token_fails_acquires_once_no_connection_can_carry_them() {
     rig.acquire_on(newest, "k", wait(secs(20)));
 }
 
+/// CC-3: also where the other node can't be reached.
+#[test]
+fn a_refused_token_is_the_answer_when_no_other_connection_comes_up() {
+    let mut rig = Rig::new(&["a:1", "b:1"]);
+    let (refusing, down) = (rig.peers[0].id, rig.peers[1].id);
+    rig.reset(down);
+    rig.greet(refusing);
+    let (id, _) = rig.acquire_on(refusing, "k", wait(secs(2)));
+    rig.reply(refusing, Reply::Error(Reason::AuthFailed));
+    rig.pass(millis(1999));
+    assert_eq!(rig.claim(id), None, "the other one may still come up");
+    rig.pass(millis(1));
+    assert_eq!(rig.error(id), AcquireError::Auth);
+}
+
 /// CC-1
 #[test]
 fn one_broken_connection_does_not_interrupt_service() {
