@@ -32,10 +32,11 @@ fn loud(server: &Running, bytes: Vec<u8>, is_over: &Arc<AtomicBool>) -> Vec<Join
     vec![thread::spawn(write), thread::spawn(read)]
 }
 
-/// The time within which 99 % of some hundred requests are answered.
+/// The time within which 99 % of some hundred requests are answered, or of as many as are in some seconds.
 fn p99(client: &mut Client) -> Duration {
     let mut times = Vec::new();
-    for _ in 0..200 {
+    let first = Instant::now();
+    while times.len() < 200 && first.elapsed() < Duration::from_secs(5) {
         let start = Instant::now();
         client.send(&release(1, "measured"));
         assert_eq!(client.hear(), Said::NotHeld { token: 1, key: "measured".to_owned() });

@@ -9,12 +9,14 @@ use super::support::{Client, PATIENCE, Running, Said, acquire, limited};
 /// Waits until the server has ended the connection, without reading what it says.
 fn wait_for_end_unread(client: &mut Client) -> io::ErrorKind {
     client.stream.set_nonblocking(true).unwrap();
-    loop {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
         match client.stream.write(b"\n") {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return error.kind(),
             _ => thread::sleep(Duration::from_millis(50)),
         }
     }
+    panic!("the server does not end the connection");
 }
 
 /// Writes until the server does not read any more.

@@ -90,6 +90,23 @@ fn a_key_is_never_stuck_when_its_first_waiter_leaves_as_it_is_released() {
     }
 }
 
+/// `OP-3`, `OP-6`, `EX-2`
+#[test]
+fn a_lease_and_a_wait_end_on_time_though_nobody_asks() {
+    let server = Running::start();
+    let (mut holder, mut waiter, mut late) = (server.client(), server.client(), server.client());
+    holder.take(0, 250, 1, "held");
+    holder.take(0, 1, 2, "lent");
+    let start = Instant::now();
+    waiter.ask(60, 1, 1, "lent");
+    late.ask(1, 1, 2, "held");
+    waiter.granted(1, "lent");
+    let granted = start.elapsed().as_secs_f64();
+    assert_eq!(late.hear(), Said::TimedOut { owner: 2, key: "held".to_owned() });
+    let told = start.elapsed().as_secs_f64();
+    assert!((0.9..2.0).contains(&granted) && (1.0..2.0).contains(&told), "{granted} s, {told} s");
+}
+
 /// L14, `OP-9`
 #[test]
 fn five_thousand_waiters_of_one_key_are_served_in_their_order() {
