@@ -88,6 +88,10 @@ impl<R: Runtime> Peer<R> {
     /// A bounded turn. An error is the transport's.
     fn poll(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.register(shared, context);
+        if shared.is_cut() {
+            // Cut before this task could be woken for it.
+            return Poll::Ready(Ok(()));
+        }
         // Whatever has woken this task, the hub knows; and it says so with input, too.
         let mut is_to_ask = true;
         for round in 1..=ROUNDS_PER_TURN {

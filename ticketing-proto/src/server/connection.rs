@@ -424,8 +424,8 @@ impl Connection {
     }
 
     /// Ends the connection from this side: replies decided go out, then the last word, nothing more is
-    /// executed (`RD-1`). One that is not authenticated ends silently (`TR-8`); one that is ending already is
-    /// left alone.
+    /// executed (`RD-1`). One that is not authenticated ends silently (`TR-8`); one that is ending already goes
+    /// on with it, and waits no longer for replies that have not come.
     pub fn finish(&mut self, now: Instant, farewell: Farewell<'_>) {
         let now = self.advance_clock(now);
         self.expire(now);
@@ -440,7 +440,9 @@ impl Connection {
                 Farewell::NotActive | Farewell::NoLeader => self.fail(now, farewell.close_reason()),
                 Farewell::Unanswered => self.flush(now, CloseReason::Unanswered, false),
             },
-            _ => {}
+            // It ends already; but nothing that it has asked for is waited for any more.
+            Phase::Flushing { ref mut answering, .. } => *answering = false,
+            Phase::Lingering { .. } | Phase::Closed => {}
         }
         self.refresh(now);
     }

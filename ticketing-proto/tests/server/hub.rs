@@ -361,3 +361,16 @@ fn connections_are_small_while_idle() {
     // The struct itself; what it keeps on the heap is measured where allocations are counted.
     assert!(size_of::<Connection>() <= 512, "{}", size_of::<Connection>());
 }
+
+/// TR-8, TR-10: a peer that leaves while the server shuts down is not waited for, though its waiter had no answer.
+#[test]
+fn a_peer_that_ends_its_stream_during_a_shutdown_is_done_with_at_once() {
+    let mut tasks = Tasks::new();
+    let (mut holder, mut waiter) = (tasks.login(), tasks.login());
+    tasks.receive(&mut holder, &acquire(0, 30, 1, "k"));
+    transmit(&mut holder, tasks.now);
+    tasks.receive(&mut waiter, &acquire(60, 30, 2, "k"));
+    tasks.hub.shut_down(tasks.now);
+    tasks.hub.receive_eof(tasks.now, &mut waiter);
+    assert!(waiter.is_closed(), "{waiter:?}");
+}
