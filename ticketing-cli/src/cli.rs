@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::serve::options::Options;
-use crate::values::{List, ServerAddress, seconds};
+use crate::values::{List, ServerAddress, seconds, step_timeout};
 
 /// Ticketing, a lock service: named locks with leases and fencing tokens.
 #[derive(Parser, Debug)]
@@ -170,8 +170,8 @@ Exit codes:
 #[derive(Args, Debug)]
 #[command(after_help = PING_EXIT_CODES)]
 pub(crate) struct PingArgs {
-    /// How long each step may take
-    #[arg(short, long, value_name = "SECS", default_value = "5", value_parser = seconds)]
+    /// How long each step may take, above 0 and at most 3600
+    #[arg(short, long, value_name = "SECS", default_value = "5", value_parser = step_timeout)]
     pub(crate) timeout: Duration,
 
     #[command(flatten)]

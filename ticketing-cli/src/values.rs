@@ -128,6 +128,18 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(value).map_err(|_| format!("{text} s is too long"))
 }
 
+/// The longest that a step of a ping may take: more than anybody waits for, and any clock has room for it.
+const LONGEST_STEP: Duration = Duration::from_secs(3600);
+
+/// How long a step of a ping may take.
+pub(crate) fn step_timeout(text: &str) -> Result<Duration, String> {
+    let timeout = seconds(text)?;
+    if timeout.is_zero() || timeout > LONGEST_STEP {
+        return Err(format!("{text} s is not above 0 and at most {} s", LONGEST_STEP.as_secs()));
+    }
+    Ok(timeout)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +153,16 @@ mod tests {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
         assert!(seconds(&"9".repeat(400)).is_err());
+    }
+
+    #[test]
+    fn a_step_takes_some_time_and_an_hour_at_most() {
+        assert_eq!(step_timeout("3600"), Ok(Duration::from_secs(3600)));
+        assert_eq!(step_timeout("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["0", "0.0", "3600.5", "10000000000000000000"] {
+            let why = step_timeout(wrong).expect_err(wrong);
+            assert!(why.contains(wrong) && why.contains("3600 s"), "{why}");
+        }
     }
 
     #[test]

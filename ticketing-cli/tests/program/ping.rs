@@ -71,7 +71,12 @@ fn the_exit_code_says_which_step_failed() {
     assert_eq!(code(&cut), Some(75));
     // Usage.
     assert_eq!(ping(&["--no-such-flag"]).status.code(), Some(64));
-    assert_eq!(ping(&["-t", "0"]).status.code(), Some(64));
+    for wrong in ["0", "3601", "10000000000000000000"] {
+        let output = ping(&["--timeout", wrong]);
+        assert_eq!(output.status.code(), Some(64), "{wrong}");
+        let said = stderr(&output);
+        assert!(said.contains(wrong) && said.contains("at most 3600 s"), "{said}");
+    }
 }
 
 #[test]
