@@ -49,7 +49,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "TICKETING_CONFIG", hide_env_values = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Check everything that can be checked without serving (options, files, token, certificate and key), and exit.
+    /// Check what can be checked without serving or changing anything (options, files, token, certificate and key,
+    /// the host's clock, the state directory), and exit. Only serving shows whether an address is free and the state
+    /// directory is not in use.
     #[arg(long, env = "TICKETING_CHECK_CONFIG", hide_env_values = true)]
     pub(crate) check_config: bool,
 

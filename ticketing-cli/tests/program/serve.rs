@@ -266,6 +266,19 @@ fn check_config_checks_and_does_not_serve() {
     let output = serve(&["--listen", &server.address(), "--state-dir", &state, "--check-config"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(!evidence.path("state").exists());
+    // What is in the state directory, and whether there could be one.
+    let used_up = evidence.path("used up");
+    fs::create_dir(&used_up).expect("made");
+    fs::write(used_up.join("tokens"), format!("tokens up to {}\n", u64::MAX)).expect("written");
+    let missing = evidence.text("missing/state");
+    for (dir, code, why) in [(evidence.text("used up"), 64, "used up"), (missing, 71, "cannot be made")] {
+        for check in [&["--check-config"][..], &[]] {
+            let listen = ["--listen", "127.0.0.1:0", "--state-dir", &dir];
+            let output = serve(&[&listen, check].concat());
+            assert_eq!(output.status.code(), Some(code), "{dir} {check:?}");
+            assert!(stderr(&output).contains(why), "{}", stderr(&output));
+        }
+    }
     let variable = ticketing("serve").env("TICKETING_CHECK_CONFIG", "true").output().expect("it starts");
     assert_eq!(variable.status.code(), Some(0));
 }

@@ -1,12 +1,13 @@
 //! Where a server's tokens start, and the directory that remembers them (`FI-8`).
 
+use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
 use ticketing_proto::lock::TokenRange;
 
@@ -58,7 +59,7 @@ impl StateDir {
     /// Makes the directory if need be, takes its lock, and reads what is reserved.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
-        let system = |what: &str, error: &dyn std::fmt::Display| {
+        let system = |what: &str, error: &dyn fmt::Display| {
             Failure::new(SYSTEM, format_args!("the state directory {shown} {what}: {error}"))
         };
         match DirBuilder::new().mode(0o700).create(path) {
@@ -89,14 +90,7 @@ impl StateDir {
 
     /// The first token to grant: behind all that may have been granted before, and not below `given`.
     pub(super) fn first(&self, given: Option<u64>) -> Result<u64, Failure> {
-        let Some(reserved) = self.reserved else { return given.map_or_else(from_clock, Ok) };
-        match reserved.checked_add(1) {
-            Some(next) => Ok(next.max(given.unwrap_or_default())),
-            None => {
-                let shown = self.path.display();
-                Err(Failure::usage(format_args!("all tokens are used up in {shown}")))
-            }
-        }
+        first(&self.path, self.reserved, given)
     }
 
     /// Reserves the block of tokens that starts at `next`, and gives its last one. On return it is durable.
@@ -113,8 +107,33 @@ impl StateDir {
     }
 }
 
-/// What is reserved in a directory; `None` in a fresh one. For `--check-config` it is looked at without the lock.
-pub(super) fn read(path: &Path) -> Result<Option<u64>, Failure> {
+/// The first token to grant after those that are reserved in a directory.
+fn first(path: &Path, reserved: Option<u64>, given: Option<u64>) -> Result<u64, Failure> {
+    let Some(reserved) = reserved else { return given.map_or_else(from_clock, Ok) };
+    match reserved.checked_add(1) {
+        Some(next) => Ok(next.max(given.unwrap_or_default())),
+        None => Err(Failure::usage(format_args!("all tokens are used up in {}", path.display()))),
+    }
+}
+
+/// Checks a state directory, or that it could be made, without changing it and without its lock: a server may be
+/// using it.
+pub(super) fn check(path: &Path, given: Option<u64>) -> Result<(), Failure> {
+    let parent = || path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let (written, what) =
+        if path.exists() { (path, "be written") } else { (parent().unwrap_or(Path::new(".")), "be made") };
+    let system = |error: &dyn fmt::Display| {
+        Failure::new(SYSTEM, format_args!("the state directory {} cannot {what}: {error}", path.display()))
+    };
+    if !fs::metadata(written).map_err(|error| system(&error))?.is_dir() {
+        return Err(system(&io::Error::from(io::ErrorKind::NotADirectory)));
+    }
+    access(written, Access::WRITE_OK | Access::EXEC_OK).map_err(|errno| system(&errno))?;
+    first(path, read(path)?, given).map(drop)
+}
+
+/// What is reserved in a directory; `None` in a fresh one.
+fn read(path: &Path) -> Result<Option<u64>, Failure> {
     let state = path.join(STATE);
     let shown = state.display();
     let text = match fs::read_to_string(&state) {
@@ -183,6 +202,31 @@ mod tests {
         assert_eq!(state.first(Some(last + 7)), Ok(last + 7));
         state.reserve(u64::MAX).expect("reserved");
         assert!(state.first(None).is_err(), "it fails closed");
+    }
+
+    #[test]
+    fn a_check_changes_nothing_and_needs_no_lock() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("state");
+        assert_eq!(check(&path, None), Ok(()));
+        assert!(!path.exists());
+        let mut state = StateDir::open(&path).expect("a fresh directory");
+        assert_eq!(check(&path, None), Ok(()));
+        assert!(!path.join(STATE).exists());
+        state.reserve(u64::MAX).expect("reserved");
+        assert!(check(&path, None).is_err(), "all tokens are used up");
+    }
+
+    #[test]
+    fn a_check_sees_a_directory_that_cannot_be_made_or_is_none() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("file");
+        fs::write(&file, "").expect("written");
+        for path in [dir.path().join("missing/state"), file.clone(), file.join("state")] {
+            let refused = check(&path, Some(1)).expect_err("it cannot be used");
+            assert_eq!(refused.code, SYSTEM, "{}", path.display());
+            assert!(StateDir::open(&path).is_err(), "serving says the same");
+        }
     }
 
     #[test]

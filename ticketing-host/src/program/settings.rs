@@ -78,12 +78,17 @@ impl Settings {
         }
     }
 
-    /// Checks what can be checked without changing anything.
+    /// Checks what [`server_config`](Self::server_config) needs, without changing anything. Whether another server
+    /// uses the state directory is not looked at: a configuration can be checked while it is served.
     ///
     /// # Errors
-    /// If the state directory holds something that is not understood.
+    /// If the host's clock is wrong, all tokens are used up, or the state directory can't be used.
     pub fn check_files(&self) -> Result<(), Failure> {
-        self.state_dir.as_deref().map_or(Ok(()), |dir| first_token::read(dir).map(drop))
+        match (&self.state_dir, self.first_token) {
+            (Some(path), given) => first_token::check(path, given),
+            (None, None) => first_token::from_clock().map(drop),
+            (None, Some(_)) => Ok(()),
+        }
     }
 
     /// Starts the log on stderr, for the whole process, and says what a look at the log should show.

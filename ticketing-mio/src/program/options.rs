@@ -152,7 +152,7 @@ const OPTIONS: &[Opt] = &[
     Opt {
         name: "check-config",
         kind: Kind::Switch(|draft, is_on| draft.is_check = is_on),
-        help: "Check everything that can be checked without serving, and exit",
+        help: "Check what can be checked without serving or changing anything, the state directory included, and exit",
     },
 ];
 
