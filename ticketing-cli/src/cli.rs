@@ -161,7 +161,9 @@ Exit codes:
   76   it is not known whether the lock was acquired; the lease bounds it, and
        the command did not run
   77   the server refused the token
-  79   the lease ran out and the command was stopped
+  79   the lease ran out and the command was stopped, whatever its own code. One
+       that had ended by itself has its own code, also when that was seen late
+       (-v says so)
   126  the command cannot be executed
   127  the command was not found";
 

@@ -31,6 +31,8 @@ use crate::clock::{from_argument, nap, to_argument};
 pub(crate) const GUARD: &str = "__guard";
 /// What the guard says when it is in place.
 const READY: u8 = b'+';
+/// What it says before it stops the command because of the lease, while that is alive.
+const STOPPED: u8 = b'!';
 /// What `run` says is one number: which process the command is, or this, when it has ended.
 const SWEEP: i32 = 0;
 const ORDER_LEN: usize = size_of::<i32>();
@@ -84,6 +86,16 @@ impl Guard {
             1 if byte == [READY] => Ok(()),
             _ => Err(io::Error::other("the guard ended as it started")),
         }
+    }
+
+    /// Whether it has stopped the command because of the lease: sent TERM or KILL before that had ended by itself.
+    pub(crate) fn has_stopped_command(&mut self) -> bool {
+        let Some(stdout) = self.child.stdout.as_mut() else { return false };
+        let mut fds = [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)];
+        let mut byte = [0];
+        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(1..))
+            && matches!(stdout.read(&mut byte), Ok(1))
+            && byte == [STOPPED]
     }
 
     /// The process group that it leads.
@@ -140,11 +152,17 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> u8 {
     })();
     let Some((ends, elsewhere)) = parsed else { return 1 };
     // `run` has made it a leader; by hand it would signal the shell's group.
-    if getpgrp() != getpid() || io::stdout().write_all(&[READY]).and_then(|()| io::stdout().flush()).is_err()
-    {
+    if getpgrp() != getpid() || say(READY).is_err() {
         return 1;
     }
     watch(ends, elsewhere)
+}
+
+/// Says something to `run`.
+fn say(what: u8) -> io::Result<()> {
+    let mut stdout = io::stdout();
+    stdout.write_all(&[what])?;
+    stdout.flush()
 }
 
 fn watch(ends: Ends, elsewhere: Pid) -> u8 {
@@ -156,7 +174,14 @@ fn watch(ends: Ends, elsewhere: Pid) -> u8 {
     let mut others = false;
     loop {
         let now = ticketing_tokio::now();
-        match watch.act(now) {
+        let act = watch.act(now);
+        // Said before it acts: `run` that sees the command's end then knows why. A `run` that is gone does not hear.
+        if act.is_some() && !sweeping && !target.has_command_ended() {
+            match say(STOPPED) {
+                Ok(()) | Err(_) => {}
+            }
+        }
+        match act {
             Some(Act::Term) => target.term(),
             Some(Act::Kill) => {
                 // It ends the guard too, unless that has left the group.

@@ -93,6 +93,12 @@ impl Run<'_> {
         };
         match self.work(&held, signals).await {
             Ok(end) => {
+                if !end.lease_over && now() >= held.valid_until() {
+                    let key = Escaped(&self.args.key);
+                    self.tell(format_args!(
+                        "{key}: the command ended by itself; its end was seen after the lease's"
+                    ));
+                }
                 self.release(held).await;
                 self.judge(&end)
             }

@@ -67,7 +67,11 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> u8 {
         terminal.take();
     }
     // Without its parent nobody keeps the lock or takes the exit code.
-    if getppid() != parent || ticketing_tokio::now() >= term_at {
+    if getppid() != parent {
+        return LEASE_OVER;
+    }
+    if ticketing_tokio::now() >= term_at {
+        crate::say(format_args!("the lease ran out before the command started"));
         return LEASE_OVER;
     }
     let error = Command::new(&command).args(arguments).exec();

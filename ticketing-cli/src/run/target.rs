@@ -1,9 +1,10 @@
 //! Whom `run` and its guard send signals to.
 
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, getpgid};
 use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
@@ -53,6 +54,13 @@ impl Target {
         match killpg(self.group, signal) {
             Ok(()) | Err(_) => {}
         }
+    }
+
+    /// Whether the command has ended, reaped or not; where that cannot be seen, it is taken to be alive.
+    pub(crate) fn has_command_ended(&self) -> bool {
+        let Some(command) = &self.command else { return false };
+        // A handle of a process is readable once that has ended.
+        poll(&mut [PollFd::new(command.handle.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
     }
 
     /// Asks all to end. What is stopped goes on, or it could not.

@@ -28,7 +28,7 @@ const SWEEP_GRACE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) status: ExitStatus,
-    /// Its end was seen when it had been told to end because of the lease.
+    /// It was told to end because of the lease before it had ended by itself, whatever its code then is.
     pub(crate) lease_over: bool,
     /// It ended by an INT that came from the keyboard.
     pub(crate) interrupted: Option<Interrupt>,
@@ -104,7 +104,7 @@ impl Work {
         let mut told = false;
         loop {
             if let Some(status) = self.command.try_wait()? {
-                return Ok((status, told || now() >= self.ends.term_at));
+                return Ok((status, told || self.guard.has_stopped_command()));
             }
             let guarded = self.guard.is_well();
             if !guarded && !missed_guard {
@@ -113,15 +113,14 @@ impl Work {
             }
             let now = now();
             match watch.act(now) {
-                Some(Act::Term) => {
-                    told = true;
-                    if !guarded {
-                        self.target.term();
+                Some(Act::Term) if guarded => {}
+                Some(act) => {
+                    // `run` may have been stopped since it looked: what matters is how it is now.
+                    told |= !self.target.has_command_ended();
+                    match act {
+                        Act::Term => self.target.term(),
+                        Act::Kill => self.kill(),
                     }
-                }
-                Some(Act::Kill) => {
-                    told = true;
-                    self.kill();
                 }
                 None => {}
             }

@@ -187,6 +187,28 @@ fn a_stopped_run_does_not_keep_the_command_alive() {
 }
 
 #[test]
+fn a_command_that_ended_by_itself_has_its_own_code_however_late_run_sees_it() {
+    for code in [0, 3] {
+        let server = Server::start();
+        let evidence = Evidence::new();
+        let (go, up) = (evidence.text("go"), evidence.text("up"));
+        let script = format!("echo up > '{up}'; while [ ! -e '{go}' ]; do sleep 0.01; done; exit {code}");
+        let arguments = ["-v", "--lease", "2", "--grace", "0.2", "k", "--", "sh", "-c", &script];
+        let mut run = Running::spawn_piped(&mut server.run(&arguments));
+        evidence.line("up");
+        run.signal(Signal::SIGSTOP);
+        evidence.write("go", "");
+        let mut waiter = Wire::connect(&server.address(), b"");
+        waiter.acquire(20, 1, 1, "k");
+        assert_eq!(waiter.acquired("k").0, b'A', "the lease is over");
+        run.signal(Signal::SIGCONT);
+        assert_eq!(run.code(), Some(code));
+        let said = run.stderr();
+        assert!(said.contains("ended by itself; its end was seen after the lease's"), "{said}");
+    }
+}
+
+#[test]
 fn a_killed_guard_leaves_run_to_watch() {
     let server = Server::start();
     let evidence = Evidence::new();
