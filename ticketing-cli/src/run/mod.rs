@@ -181,7 +181,7 @@ impl Run<'_> {
             }
         };
         let warn = |text: &str| say(format_args!("{}: {text}", Escaped(&self.args.key)));
-        Work::new(command, guard, ends, terminal)
+        Work::new(command, guard, ends, held.valid_until(), terminal)
             .finish(signals, &warn)
             .await
             .map_err(|error| Failure::internal(format_args!("the command cannot be waited for: {error}")))

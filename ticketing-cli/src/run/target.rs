@@ -92,10 +92,11 @@ fn has_only_dead(group: Pid) -> Option<bool> {
         };
         // pid (name) state parent group …; the name may hold anything.
         let mut fields = stat.rsplit(')').next()?.split_ascii_whitespace();
-        let (state, of) = (fields.next()?, fields.nth(1)?);
+        let (state, of, threads) = (fields.next()?, fields.nth(1)?, fields.nth(14)?);
         if of == group {
             seen = true;
-            if !matches!(state, "Z" | "X") {
+            // One whose first thread has ended looks dead while others work on.
+            if !matches!((state, threads), ("Z" | "X", "0" | "1")) {
                 return Some(false);
             }
         }

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpgrp};
-use ticketing_tokio::now;
+use ticketing_tokio::{Instant, now};
 use tokio::time::sleep;
 
 use super::guard::{self, Guard};
@@ -23,6 +23,9 @@ use crate::clock::nap;
 const STOPPING: Duration = Duration::from_millis(50);
 /// How much longer than it should need `run` waits for a guard that sweeps.
 const SWEEP_GRACE: Duration = Duration::from_millis(100);
+
+/// How often `run` looks whether a group that it killed is gone.
+const GROUP_NAP: Duration = Duration::from_millis(2);
 
 /// How the command ended.
 #[derive(Debug)]
@@ -52,6 +55,8 @@ pub(crate) struct Work {
     guard: Guard,
     target: Target,
     ends: Ends,
+    /// The lease's end.
+    valid_until: Instant,
     terminal: Option<Terminal>,
     /// An INT came to `run`, and from where.
     int: Option<Origin>,
@@ -77,7 +82,13 @@ impl Drop for Work {
 }
 
 impl Work {
-    pub(crate) fn new(command: Child, mut guard: Guard, ends: Ends, terminal: Option<Terminal>) -> Self {
+    pub(crate) fn new(
+        command: Child,
+        mut guard: Guard,
+        ends: Ends,
+        valid_until: Instant,
+        terminal: Option<Terminal>,
+    ) -> Self {
         let mut target = Target::new(guard.group());
         let pid = guard::pid(&command);
         target.watch(pid);
@@ -85,12 +96,19 @@ impl Work {
         match guard.watch(pid) {
             Ok(()) | Err(_) => {}
         }
-        Self { command, guard, target, ends, terminal, int: None, finished: false }
+        Self { command, guard, target, ends, valid_until, terminal, int: None, finished: false }
     }
 
     /// Waits until the command and all of its group have ended.
     pub(crate) async fn finish(mut self, signals: &mut Signals, warn: &impl Fn(&str)) -> io::Result<End> {
-        let (status, lease_over) = self.wait(signals, warn).await?;
+        let (status, lease_over) = match self.wait(signals, warn).await {
+            Ok(end) => end,
+            Err(error) => {
+                self.kill();
+                self.end_group(signals).await;
+                return Err(error);
+            }
+        };
         let interrupted = self.interrupt(status);
         self.take_terminal_back();
         let others = self.sweep(signals).await;
@@ -202,28 +220,40 @@ impl Work {
         }
     }
 
-    /// Ends what is left of the group. Tells whether anything was.
+    /// Ends what is left of the group, and waits until nobody of it is alive. Tells whether anybody was.
     async fn sweep(&mut self, signals: &mut Signals) -> bool {
         if !self.guard.is_well() || self.guard.sweep().is_err() {
-            self.target.kill();
+            self.end_group(signals).await;
             return false;
         }
         let give_up = self.ends.kill_at.min(now() + self.ends.grace + SWEEP_GRACE);
-        loop {
-            if let Some(code) = self.guard.ended() {
-                return code == Some(guard::SWEPT_OTHERS.into());
+        let others = loop {
+            match self.guard.ended() {
+                Some(code) => break code == Some(guard::SWEPT_OTHERS.into()),
+                None if now() >= give_up => break true,
+                None => pause(signals, give_up).await,
             }
-            let now = now();
-            if now >= give_up {
-                self.target.kill();
-                return true;
-            }
-            tokio::select! {
-                // Signals have nobody left to go to.
-                _ = signals.next() => {}
-                () = sleep(nap(now, give_up).max(Duration::from_millis(1))) => {}
-            }
+        };
+        // A guard that sent KILL has not waited for what came of it.
+        self.end_group(signals).await;
+        others
+    }
+
+    /// Sends KILL to the group and waits until nobody of it is alive, at most until the lease's end: a process may
+    /// take its time to die, and until then what it does must be covered by the lock.
+    async fn end_group(&self, signals: &mut Signals) {
+        self.target.kill();
+        while !self.target.is_group_empty() && now() < self.valid_until {
+            pause(signals, now() + GROUP_NAP).await;
         }
+    }
+}
+
+/// Sleeps towards a point, or less. Signals have nobody left to go to.
+async fn pause(signals: &mut Signals, towards: Instant) {
+    tokio::select! {
+        _ = signals.next() => {}
+        () = sleep(nap(now(), towards).max(Duration::from_millis(1))) => {}
     }
 }
 

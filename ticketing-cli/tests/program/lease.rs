@@ -264,6 +264,37 @@ fn descendants_in_the_group_end_with_the_lease_too() {
 }
 
 #[test]
+fn the_lock_is_released_only_when_all_of_the_group_are_dead() {
+    let server = Server::start();
+    let evidence = Evidence::new();
+    // One with much memory takes its time to die. `tail` keeps all of what it got in memory.
+    let (up, hog) = (evidence.text("up"), evidence.text("hog"));
+    let script = format!(
+        "{{ head -c 200000000 /dev/zero; echo up > '{up}'; sleep 60; }} | {{ \
+         sh -c 'echo $PPID > \"{hog}\"'; exec tail -c 200000000 > /dev/null; }} & \
+         while [ ! -e '{up}' ]; do sleep 0.01; done; exec sleep 60"
+    );
+    let mut run = Running::spawn(server.run(&["--lease", "100", "k", "--", "sh", "-c", &script]));
+    evidence.line("up");
+    let hog: i32 = evidence.line("hog").parse().expect("a pid");
+    let mut waiter = Wire::connect(&server.address(), b"");
+    waiter.acquire(60, 1, 1, "k");
+    // Without its guard, `run` itself ends what the command leaves.
+    kill(guard_of(&run.0), Signal::SIGKILL).expect("the guard is there");
+    run.signal(Signal::SIGUSR1);
+    assert_eq!(waiter.acquired("k").0, b'A');
+    let state = process_state(hog);
+    assert!(matches!(state, None | Some('Z' | 'X')), "{state:?} when the lock was free");
+    assert_eq!(run.code(), Some(128 + Signal::SIGUSR1 as i32));
+}
+
+/// A process's state, from `/proc`.
+fn process_state(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim_start().chars().next()
+}
+
+#[test]
 fn a_command_that_leaves_its_group_is_ended_all_the_same() {
     let server = Server::start();
     // `setsid` makes no process of its own here: the command itself goes.
