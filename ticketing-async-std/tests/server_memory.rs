@@ -21,7 +21,8 @@ fn runtimes_own() -> usize {
     let listener = Async::<TcpListener>::bind(([127, 0, 0, 1], 0)).unwrap();
     let address = listener.get_ref().local_addr().unwrap();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
-    let own = thread::scope(|scope| {
+
+    thread::scope(|scope| {
         scope.spawn(move || {
             block_on(async {
                 while stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
@@ -38,6 +39,5 @@ fn runtimes_own() -> usize {
         // It looks whether it is over after each.
         std::net::TcpStream::connect(address).unwrap();
         own
-    });
-    own
+    })
 }

@@ -67,7 +67,7 @@ impl<R: Runtime> Client for host::Client<R> {
 
 impl Ticket for host::Ticket {
     fn token(&self) -> u64 {
-        host::Ticket::token(self).value()
+        Self::token(self).value()
     }
 
     fn release(self: Box<Self>) -> Result<Released, ReleaseError> {

@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_panic_is_told_and_its_thread_works_on() {
         let threads = Threads::new("test", 1);
-        let error = wait(threads.run(|| panic!("on purpose"))).map(|()| ()).unwrap_err();
+        let error = wait(threads.run(|| panic!("on purpose"))).unwrap_err();
         assert_eq!(error.to_string(), "a thread panicked");
         assert_eq!(wait(threads.run(|| 7)).unwrap(), 7);
     }
