@@ -106,6 +106,7 @@ fn ended_holds_are_granted_again_before_and_after_they_are_reclaimed() {
     scene.sleep(millis(1000));
     (0..3).for_each(|_| scene.table.settle(scene.now));
     assert_eq!(scene.keys(), 0);
+    assert_eq!(scene.table.poll_timeout(), Some(scene.now), "so much memory does not wait for the sweep");
     for number in 0..1000 {
         scene.take(250, &name(3 * number));
     }
