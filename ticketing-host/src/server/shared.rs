@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::thread;
 
 use ticketing_proto::id::{ConnectionId, Token};
 use ticketing_proto::server::{Connection, Hub};
@@ -83,14 +84,15 @@ impl Shared {
 
     /// A connection is no more.
     pub(super) fn end(&self, connection: Connection) {
-        let is_news = self.is_broken() || {
-            let now = self.clock.now();
-            self.with_core(|core| {
-                core.wakers.remove(&connection.id());
-                core.hub.disconnect(now, connection);
-                core.hub.is_shutting_down() && core.hub.connections() == 0
-            })
-        };
+        if self.is_broken() {
+            return;
+        }
+        let now = self.clock.now();
+        let is_news = self.with_core(|core| {
+            core.wakers.remove(&connection.id());
+            core.hub.disconnect(now, connection);
+            core.hub.is_shutting_down() && core.hub.connections() == 0
+        });
         if is_news {
             self.news.tell();
         }
@@ -179,6 +181,8 @@ impl Shared {
     }
 
     fn with_core<R>(&self, call: impl FnOnce(&mut Core) -> R) -> R {
+        // Dropped after the lock, which is poisoned then.
+        let _tell = TellOfPanic(&self.news);
         let mut core = self.lock();
         let result = call(&mut core);
         let wakers = core.poll_wakers();
@@ -197,6 +201,17 @@ impl Shared {
 
     fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock().expect("no call on the hub panics")
+    }
+}
+
+/// Tells of a panic, whichever task it ends: the server must not go on as if it could still serve.
+struct TellOfPanic<'a>(&'a Signal);
+
+impl Drop for TellOfPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.tell();
+        }
     }
 }
 
@@ -225,5 +240,35 @@ impl Core {
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("is_cut", &self.is_cut()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::task::Context;
+
+    use ticketing_proto::wire::auth::Secret;
+
+    use super::*;
+    use crate::server::{ServerConfig, fresh_tokens};
+
+    #[test]
+    fn a_panic_of_the_hub_is_told_though_no_connection_ends_of_it() {
+        let config = ServerConfig::new(Secret::default(), fresh_tokens().unwrap());
+        let clock = Clock::new();
+        let hub = Hub::new(clock.now(), config.into_parts().unwrap().0).unwrap();
+        let shared = Shared::new(clock, hub, 0);
+        let is_told = || shared.news.poll(&Context::from_waker(Waker::noop())).is_ready();
+
+        shared.call(|hub| hub.handle_timeout(clock.now()));
+        assert!(!is_told() && !shared.is_broken());
+        let panic = catch_unwind(AssertUnwindSafe(|| shared.call(|_| panic!("on purpose"))));
+        assert!(panic.is_err());
+        assert!(is_told() && shared.is_broken());
+        // The next one to find it so must not stop the others from hearing of it.
+        shared.shut_down();
+        shared.cut();
+        assert!(shared.is_cut());
     }
 }
