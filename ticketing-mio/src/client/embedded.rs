@@ -149,6 +149,9 @@ impl EmbeddedClient {
             self.read(place);
         }
         self.serve();
+        if self.is_over {
+            self.end();
+        }
     }
 
     /// How long the next poll may last; `None` for as long as it likes.
@@ -165,10 +168,16 @@ impl EmbeddedClient {
         Some(next.saturating_since(clock::now()))
     }
 
-    /// Whether the client was closed, and nothing is left to do.
+    /// Whether the client was closed, nothing is left to do, and the sockets are closed.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.is_over
+    }
+
+    /// Closes the sockets, and tells those who wait for it, or for what can't come any more.
+    fn end(&mut self) {
+        self.peers.clear();
+        self.shared.abandon();
     }
 
     fn looked_up(&mut self, id: ConnectionId, found: io::Result<Vec<SocketAddr>>) {
@@ -316,10 +325,9 @@ impl EmbeddedClient {
 }
 
 impl Drop for EmbeddedClient {
-    /// Also after a panic: nobody is to wait for it then.
+    /// Also after a panic.
     fn drop(&mut self) {
-        self.peers.clear();
-        self.shared.abandon();
+        self.end();
     }
 }
 

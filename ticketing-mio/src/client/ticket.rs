@@ -42,6 +42,8 @@ impl Deref for Ticket {
 }
 
 /// An acquire under way. Dropping it cancels (`CA-11`): a grant that comes all the same is released at once.
+///
+/// It is a future, too, of any executor.
 #[derive(Debug)]
 #[must_use = "an acquire that is dropped is cancelled"]
 pub struct Acquiring(host::Acquiring);
@@ -57,7 +59,7 @@ impl Acquiring {
     /// # Panics
     /// When it is asked again after it has given the outcome.
     pub fn claim(&mut self) -> Option<Result<Ticket, AcquireError>> {
-        claim(&mut self.0).map(|outcome| outcome.map(Ticket))
+        claim(self)
     }
 
     /// Blocks until there is an outcome.
@@ -65,11 +67,21 @@ impl Acquiring {
     /// # Errors
     /// [`AcquireError`], which says whether it is certain that nothing is held.
     pub fn wait(self) -> Result<Ticket, AcquireError> {
-        block_on(self.0).map(Ticket)
+        block_on(self)
+    }
+}
+
+impl Future for Acquiring {
+    type Output = Result<Ticket, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context).map_ok(Ticket)
     }
 }
 
 /// A release under way. Dropping it does not stop the release: it goes on without anybody waiting for it.
+///
+/// It is a future, too, of any executor.
 #[derive(Debug)]
 #[must_use = "only the outcome tells whether the release was confirmed"]
 pub struct Releasing(host::Releasing);
@@ -80,7 +92,7 @@ impl Releasing {
     /// # Panics
     /// When it is asked again after it has given the outcome.
     pub fn claim(&mut self) -> Option<Result<Released, ReleaseError>> {
-        claim(&mut self.0)
+        claim(self)
     }
 
     /// Blocks until there is an outcome.
@@ -88,7 +100,15 @@ impl Releasing {
     /// # Errors
     /// [`ReleaseError::Unconfirmed`] when 5 s brought no answer (`CR-1`): the lease bounds the hold.
     pub fn wait(self) -> Result<Released, ReleaseError> {
-        block_on(self.0)
+        block_on(self)
+    }
+}
+
+impl Future for Releasing {
+    type Output = Result<Released, ReleaseError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context)
     }
 }
 

@@ -1,14 +1,6 @@
-//! The client over real sockets, against servers that do what a test tells them.
-//!
-//! Time is real here, as the sockets are. That something does not happen is shown by what comes instead of it.
+//! The client over real sockets.
 
-mod addresses;
-mod automatic;
-mod basics;
-mod cancelling;
-mod dropping;
-mod lateness;
-mod loss;
-mod piling_up;
-mod real;
-mod scripted;
+mod adapter;
+mod runtimes;
+#[path = "../../../ticketing-host/suite/client/mod.rs"]
+mod suite;

@@ -7,10 +7,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use ticketing_proto::wire::{Acquire, Decoder, FromClient, Release, Request};
-use ticketing_tokio::{Client, ClientBuilder};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
+
+use crate::adapter::{Client, ClientBuilder};
 
 /// Whatever a test waits for comes within this time, or the test fails.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use ticketing_tokio::{AcquireError, AcquireOptions, ReleaseError, Released};
+use ticketing_proto::client::{AcquireError, AcquireOptions, ReleaseError, Released};
 
-use crate::scripted::{Asked, Scripted, soon};
+use super::scripted::{Asked, Scripted, soon};
 
 const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1)).wait(Duration::from_secs(20));
 

@@ -5,25 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ticketing_tokio::{
-    AcquireError, AcquireOptions, Client, Released, Secret, Server, ServerConfig, ShutdownHandle,
-    fresh_tokens,
-};
+use ticketing_host::server::{ServerConfig, fresh_tokens};
+use ticketing_proto::client::{AcquireError, AcquireOptions, Released};
+use ticketing_proto::wire::auth::Secret;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::scripted::soon;
+use super::scripted::soon;
+use crate::adapter::{Client, ShutdownHandle, serve};
 
 const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1)).wait(Duration::from_secs(20));
 
-async fn serve() -> (SocketAddr, ShutdownHandle) {
-    let config = ServerConfig::new(Secret::new(*b"a good secret"), fresh_tokens().expect("a clock"));
-    let server = Server::bind("127.0.0.1:0", config).await.expect("loopback is there");
-    let (address, shutdown) = (server.local_addrs()[0], server.shutdown_handle());
-    tokio::spawn(server.serve());
-    (address, shutdown)
+async fn start() -> (SocketAddr, ShutdownHandle) {
+    serve(ServerConfig::new(Secret::new(*b"a good secret"), fresh_tokens().expect("a clock"))).await
 }
 
 fn client(address: SocketAddr) -> Client {
@@ -35,7 +31,7 @@ fn client(address: SocketAddr) -> Client {
 /// one key, so a ghost that is not released at once shows as a wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ghost_does_not_keep_its_lock() {
-    let (address, _shutdown) = serve().await;
+    let (address, _shutdown) = start().await;
     let client = client(address);
     let began = Instant::now();
     for round in 0..1000_u32 {
@@ -53,7 +49,7 @@ async fn a_ghost_does_not_keep_its_lock() {
 /// One holder at a time, and tokens rise in the order of the grants.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_tasks_take_turns() {
-    let (address, _shutdown) = serve().await;
+    let (address, _shutdown) = start().await;
     let clients = [client(address), client(address)];
     let latest = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
@@ -88,7 +84,7 @@ async fn a_late_waiter_is_not_in_the_next_ones_way() {
 }
 
 async fn wait_too_long(grace: u64) {
-    let (address, _shutdown) = serve().await;
+    let (address, _shutdown) = start().await;
     let holder = client(address);
     let next = client(address);
     let held = soon(holder.acquire("k", OPTIONS.lease(Duration::from_secs(60)))).await.expect("it is free");
@@ -141,7 +137,7 @@ async fn slow_proxy(server: SocketAddr, delay: Duration) -> SocketAddr {
 /// TR-8, CA-10: what a server that shuts down has not executed is certain.
 #[tokio::test]
 async fn a_server_that_shuts_down_sends_its_waiters_elsewhere() {
-    let (address, shutdown) = serve().await;
+    let (address, shutdown) = start().await;
     let client = client(address);
     let _held = soon(client.acquire("k", OPTIONS)).await.expect("it is free");
     let waiting = client.acquire("k", OPTIONS.wait(Duration::from_secs(1)));

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use ticketing_tokio::{AcquireOptions, Released};
+use ticketing_proto::client::{AcquireOptions, Released};
 use tokio::runtime::Handle;
 
-use crate::automatic::Automatic;
-use crate::scripted::{Asked, Scripted, soon};
+use super::automatic::Automatic;
+use super::scripted::{Asked, Scripted, soon};
 
 const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1)).wait(Duration::from_secs(20));
 

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use ticketing_tokio::{AcquireError, AcquireOptions};
+use ticketing_proto::client::{AcquireError, AcquireOptions};
 use tokio::time::sleep;
 
-use crate::scripted::{Asked, Scripted, soon};
+use super::scripted::{Asked, Scripted, soon};
 
 const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1));
 

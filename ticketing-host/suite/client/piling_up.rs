@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use ticketing_tokio::AcquireOptions;
+use ticketing_proto::client::AcquireOptions;
 use tokio::runtime::Handle;
 
-use crate::automatic::Automatic;
-use crate::scripted::soon;
+use super::automatic::Automatic;
+use super::scripted::soon;
 
 const COUNT: usize = 10_000;
 const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1)).wait(Duration::from_secs(60));

@@ -2,10 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use ticketing_tokio::{AcquireError, AcquireOptions, Client, ClientClosed, Failure, Released, Secret};
+use ticketing_host::client::ClientClosed;
+use ticketing_proto::client::{AcquireError, AcquireOptions, Failure, Released};
+use ticketing_proto::wire::auth::Secret;
 
-use crate::automatic::Automatic;
-use crate::scripted::{Scripted, soon};
+use super::automatic::Automatic;
+use super::scripted::{Scripted, soon};
+use crate::adapter::Client;
 
 const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1));
 
@@ -24,7 +27,7 @@ async fn a_lock_is_acquired_and_released() {
 async fn a_ticket_tells_how_long_it_can_be_vouched_for() {
     let server = Automatic::start().await;
     let client = server.client().build().expect("a good configuration");
-    let begin = ticketing_tokio::now();
+    let begin = ticketing_host::clock::now();
     let ticket = soon(client.acquire("k", OPTIONS.lease(Duration::from_secs(100)))).await.expect("granted");
     let vouched = Duration::from_millis(99_900);
     assert!(ticket.remaining() <= vouched);

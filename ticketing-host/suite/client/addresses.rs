@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
-use ticketing_tokio::{AcquireError, AcquireOptions, Client, Failure};
+use ticketing_proto::client::{AcquireError, AcquireOptions, Failure};
 
-use crate::automatic::Automatic;
-use crate::scripted::{Scripted, soon};
+use super::automatic::Automatic;
+use super::scripted::{Scripted, soon};
+use crate::adapter::Client;
 
 const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1)).wait(Duration::from_secs(5));
 
@@ -107,6 +108,13 @@ async fn names_are_resolved_anew_at_each_connect() {
     let peers = (old.accept_greeted().await, old.accept_greeted().await);
     let _late = old;
     drop(peers);
+    // An acquire that goes out before the client has noticed would be lost with its connection.
+    soon(async {
+        while client.is_ready() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     drop(soon(client.acquire("k", OPTIONS)).await.expect("the service has moved"));
     assert!(lookups.load(Ordering::Relaxed) > 2);
 }

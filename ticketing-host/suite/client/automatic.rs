@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ticketing_tokio::{Client, ClientBuilder};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::scripted::{Asked, Peer, Scripted};
+use super::scripted::{Asked, Peer, Scripted};
+use crate::adapter::{Client, ClientBuilder};
 
 /// What the server did.
 #[derive(Clone, Default, Debug)]
