@@ -18,6 +18,7 @@ use ticketing_host::client::{ClientClosed, Handle, ended, ready};
 use ticketing_proto::client::{
     AcquireError, AcquireOptions, Broker, BrokerConfig, ConfigError, Failure, Stats,
 };
+use ticketing_proto::tls::ClientTls;
 use ticketing_proto::wire::auth::Secret;
 
 use block::block_on;
@@ -157,6 +158,13 @@ impl ClientBuilder {
     /// The token that authenticates the client; none by default (`AU-2`).
     pub fn token(mut self, token: Secret) -> Self {
         self.config.secret = token;
+        self
+    }
+
+    /// Every connection is inside TLS (`TR-2`); without this none is. Values of [`ClientTls`] exist with the feature
+    /// `tls` alone.
+    pub fn tls(mut self, tls: ClientTls) -> Self {
+        self.config.tls = Some(tls);
         self
     }
 

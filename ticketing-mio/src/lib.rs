@@ -2,6 +2,7 @@
 //!
 //! Calls of a [`Client`] block, a [`Server`] serves on the thread that runs it. Both can also be put into a loop that
 //! somebody else owns, on one thread with whatever else it serves: [`EmbeddedServer`], [`EmbeddedClient`].
+//! With the feature `tls` both can be inside TLS: see the module `tls`.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -19,9 +20,11 @@
 mod client;
 mod poll;
 mod server;
+#[cfg(feature = "tls")]
+pub mod tls;
 
 pub use client::{Acquiring, Client, ClientBuilder, EmbeddedClient, Releasing, Ticket, now};
-pub use server::{EmbeddedServer, Server, ServerConfig, ShutdownHandle, fresh_tokens};
+pub use server::{EmbeddedServer, ReloadHandle, Server, ServerConfig, ShutdownHandle, fresh_tokens};
 pub use ticketing_host::client::ClientClosed;
 pub use ticketing_proto::client::{
     AcquireError, AcquireOptions, ConfigError, DEFAULT_MAX_IN_FLIGHT, Failure, ProtocolError, ReleaseError,

@@ -9,7 +9,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use mio::net::TcpListener;
@@ -17,6 +17,8 @@ use mio::{Events, Poll, Registry, Token, Waker};
 use ticketing_host::server::Reserve;
 use ticketing_host::socket;
 use ticketing_proto::server::Server as Core;
+use ticketing_proto::tls::ServerTls;
+use ticketing_proto::wire::auth::Secret;
 
 pub use embedded::EmbeddedServer;
 pub use ticketing_host::server::{ServerConfig, fresh_tokens};
@@ -35,7 +37,7 @@ pub struct Server {
     core: Core,
     connections: u32,
     reserve: Option<Reserve>,
-    stop: Arc<Stop>,
+    calls: Arc<Calls>,
 }
 
 impl Server {
@@ -61,7 +63,7 @@ impl Server {
             return Err(invalid(&"there is no address to listen on"));
         }
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
-        Ok(Self { listeners, addresses, clock, core, connections, reserve, stop: Arc::default() })
+        Ok(Self { listeners, addresses, clock, core, connections, reserve, calls: Arc::default() })
     }
 
     /// The addresses that it listens on, in the order they were given.
@@ -73,7 +75,13 @@ impl Server {
     /// What ends the server.
     #[must_use]
     pub fn shutdown_handle(&self) -> ShutdownHandle {
-        ShutdownHandle { stop: Arc::clone(&self.stop) }
+        ShutdownHandle { calls: Arc::clone(&self.calls) }
+    }
+
+    /// What changes its certificate and its token while it runs.
+    #[must_use]
+    pub fn reload_handle(&self) -> ReloadHandle {
+        ReloadHandle { calls: Arc::clone(&self.calls) }
     }
 
     /// Serves until [`ShutdownHandle::shut_down`], and then until the last connection has ended, which takes 6 s
@@ -131,7 +139,7 @@ impl fmt::Debug for Server {
 /// Ends a server, from any thread.
 #[derive(Clone, Debug)]
 pub struct ShutdownHandle {
-    stop: Arc<Stop>,
+    calls: Arc<Calls>,
 }
 
 impl ShutdownHandle {
@@ -139,19 +147,48 @@ impl ShutdownHandle {
     /// authenticated connection gets an `Enot_active` as its last frame and 5 s to take what it is owed, and
     /// [`Server::run`] returns when all have ended. Called again, all end at once.
     pub fn shut_down(&self) {
-        self.stop.calls.fetch_add(1, Ordering::Release);
-        if let Some(waker) = self.stop.waker.get() {
+        self.calls.stops.fetch_add(1, Ordering::Release);
+        self.calls.wake();
+    }
+}
+
+/// Changes a server's certificate, key and token while it runs, from any thread.
+#[derive(Clone, Debug)]
+pub struct ReloadHandle {
+    calls: Arc<Calls>,
+}
+
+impl ReloadHandle {
+    /// Connections that are accepted from now on are inside TLS with this certificate, or without TLS, and must know
+    /// this secret. Those that exist live on, also those that are not authenticated yet.
+    pub fn reload(&self, tls: Option<ServerTls>, secret: Secret) {
+        *self.calls.lock() = Some((tls, secret));
+        self.calls.wake();
+    }
+}
+
+/// What was asked of a server from other threads.
+#[derive(Default, Debug)]
+struct Calls {
+    /// How often the end was.
+    stops: AtomicUsize,
+    /// What it proves itself with and asks of its clients from now on.
+    credentials: Mutex<Option<(Option<ServerTls>, Secret)>>,
+    /// The loop's.
+    waker: OnceLock<Arc<Waker>>,
+}
+
+impl Calls {
+    fn lock(&self) -> MutexGuard<'_, Option<(Option<ServerTls>, Secret)>> {
+        self.credentials.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.waker.get() {
             // Where the loop can't be woken, its poll has failed, or it is gone.
             let _ = waker.wake();
         }
     }
-}
-
-/// How often the end was asked for, and how the loop is woken for it.
-#[derive(Default, Debug)]
-struct Stop {
-    calls: AtomicUsize,
-    waker: OnceLock<Arc<Waker>>,
 }
 
 /// The clock that the core is told: monotonic (`OP-11`).

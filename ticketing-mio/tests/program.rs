@@ -89,6 +89,32 @@ fn it_serves_those_who_know_the_token() {
     assert_eq!(stranger.acquire("k", OPTIONS).expect_err("it is refused"), AcquireError::Auth);
 }
 
+/// What is read again holds for connections that come, and what can't be used changes nothing.
+#[test]
+fn hup_has_it_read_the_token_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("token");
+    fs::write(&file, TOKEN).expect("a file");
+    let log = dir.path().join("log");
+    let mut command = program(&["--listen", "127.0.0.1:0", "--token-file", file.to_str().expect("UTF-8")]);
+    let server = Server::spawn(command.stderr(fs::File::create(&log).expect("a file")));
+    let old = server.client(TOKEN);
+    drop(old.acquire("k", OPTIONS).expect("it is granted"));
+    let is_good = |token: &str| server.client(token).acquire("k", OPTIONS).is_ok();
+
+    fs::write(&file, "short").expect("a file");
+    server.signal(Signal::SIGHUP);
+    eventually("it says that the old one stays", || {
+        fs::read_to_string(&log).expect("a file").contains("16 bytes or more")
+    });
+    assert!(is_good(TOKEN));
+    fs::write(&file, "another token, as long").expect("a file");
+    server.signal(Signal::SIGHUP);
+    eventually("the new token is good", || is_good("another token, as long"));
+    assert!(!is_good(TOKEN));
+    drop(old.acquire("k", OPTIONS).expect("who was let in lives on"));
+}
+
 /// N12, `TR-8`
 #[test]
 fn term_ends_it_in_good_order_and_a_second_one_at_once() {

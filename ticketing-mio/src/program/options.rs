@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ticketing_host::program::{
-    Failure, Settings, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, TokenVariables, find, first_token, limit,
-    listen_address, words,
+    Credentials, Failure, Settings, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, TokenVariables, first_token, limit,
+    listen_address, token_source, words,
 };
 
 /// What is to be done.
@@ -40,6 +40,8 @@ enum Kind {
 struct Draft {
     settings: Settings,
     token_file: Option<PathBuf>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
     is_check: bool,
     /// Those of flags, in place of those of the environment.
     listen: Vec<SocketAddr>,
@@ -67,6 +69,23 @@ const OPTIONS: &[Opt] = &[
             Ok(())
         }),
         help: "A file with the token that clients must have",
+    },
+    Opt {
+        name: "tls-cert",
+        kind: Kind::Value("FILE", |draft, path| {
+            draft.tls_cert = Some(path.into());
+            Ok(())
+        }),
+        help: "A file of PEM with the certificate of the server, and those between it and its authority's:\n\
+               with it and --tls-key, every connection is inside TLS",
+    },
+    Opt {
+        name: "tls-key",
+        kind: Kind::Value("FILE", |draft, path| {
+            draft.tls_key = Some(path.into());
+            Ok(())
+        }),
+        help: "A file of PEM with the key that belongs to the certificate, without a password",
     },
     Opt {
         name: "allow-no-token",
@@ -199,7 +218,10 @@ pub(crate) fn parse(
         draft.settings.listen = listen;
     }
     let variables = TokenVariables { token: variable(TOKEN_VARIABLE), file: variable(TOKEN_FILE_VARIABLE) };
-    draft.settings.secret = find(draft.token_file.as_deref(), variables, None)?;
+    let token = token_source(draft.token_file.as_deref(), variables, None)?;
+    let credentials = Credentials::new(token, draft.tls_cert, draft.tls_key)?;
+    (draft.settings.tls, draft.settings.secret) = credentials.read()?;
+    draft.settings.credentials = credentials;
     let settings = draft.settings.check()?;
     Ok(if draft.is_check { Command::Check(settings) } else { Command::Serve(settings) })
 }
@@ -272,8 +294,8 @@ ticketing-mio: serves locks, on one thread.
 
 Prints one line on stdout when it is ready, with the addresses it listens on; logs go to stderr. A flag beats its
 environment variable, which beats the default. TERM or INT ends it in good order: it stops accepting, lets its
-clients know, and exits with 0 within 6 s; a second one ends it at once. HUP has it read the token again, for
-connections that come. Holds live in memory: a restart forgets them.
+clients know, and exits with 0 within 6 s; a second one ends it at once. HUP has it read certificate, key and
+token again, for connections that come. Holds live in memory: a restart forgets them.
 
 Options:
 ";

@@ -3,7 +3,7 @@
 use std::process;
 use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::signal_name;
 use ticketing_host::program::{Failure, Flusher, SYSTEM, Settings, by_signal, make_room, print_line};
@@ -31,13 +31,17 @@ fn serve(settings: &Settings) -> Result<(), Failure> {
     make_room(settings.limits.connections);
     let bound = Server::bind(settings.listen.as_slice(), settings.server_config()?);
     let server = bound.map_err(|error| Failure::new(SYSTEM, error))?;
-    let signals = Signals::new([SIGTERM, SIGINT]);
+    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]);
     let signals =
         signals.map_err(|error| Failure::internal(format_args!("signals cannot be taken: {error}")))?;
-    let (shutdown, last_words) = (server.shutdown_handle(), flusher.clone());
+    let (shutdown, reload) = (server.shutdown_handle(), server.reload_handle());
+    let (credentials, last_words) = (settings.credentials.clone(), flusher.clone());
     thread::Builder::new()
         .name("signals".into())
-        .spawn(move || heed(signals, &shutdown, &last_words))
+        .spawn(move || {
+            let read_again = || credentials.read_again(|tls, secret| reload.reload(tls, secret));
+            heed(signals, &shutdown, read_again, &last_words);
+        })
         .map_err(|error| Failure::internal(format_args!("no thread for signals: {error}")))?;
     let addresses: Vec<String> = server.local_addrs().iter().map(ToString::to_string).collect();
     print_line(format_args!("ticketing-mio: ready on {}", addresses.join(", ")));
@@ -46,10 +50,14 @@ fn serve(settings: &Settings) -> Result<(), Failure> {
     ended.map_err(Failure::internal)
 }
 
-/// The first signal ends the server, the second one the process.
-fn heed(mut signals: Signals, shutdown: &ShutdownHandle, last_words: &Flusher) {
+/// The first signal but HUP ends the server, the second one the process.
+fn heed(mut signals: Signals, shutdown: &ShutdownHandle, read_again: impl Fn(), last_words: &Flusher) {
     let mut is_told = false;
     for signal in signals.forever() {
+        if signal == SIGHUP {
+            read_again();
+            continue;
+        }
         if is_told {
             last_words.flush();
             process::exit(i32::from(by_signal(signal)));

@@ -21,7 +21,7 @@ use ticketing_proto::time::Instant;
 
 use super::peers::{Peer, Peers};
 use super::refill::Refill;
-use super::{Clock, Server, Stop};
+use super::{Calls, Clock, Server};
 use crate::poll::FULL_OR_EMPTY_AFTER_PART;
 
 /// How often a connection is read before others have their turn.
@@ -55,7 +55,7 @@ pub struct EmbeddedServer {
     clock: Clock,
     core: Core,
     log: Log,
-    stop: Arc<Stop>,
+    calls: Arc<Calls>,
     refill: Option<Refill>,
     registry: Registry,
     tokens: Range<usize>,
@@ -86,11 +86,11 @@ impl EmbeddedServer {
         tokens: Range<usize>,
         waker: Arc<Waker>,
     ) -> io::Result<Self> {
-        let Server { listeners, addresses, clock, core, reserve, stop, .. } = server;
+        let Server { listeners, addresses, clock, core, reserve, calls, .. } = server;
         let log = Log::new();
         log.serving(&addresses);
         // It was not set: a server is put into one loop only.
-        let _ = stop.waker.set(Arc::clone(&waker));
+        let _ = calls.waker.set(Arc::clone(&waker));
         let refill = reserve.map(|reserve| Refill::start(reserve, waker)).transpose()?;
         let mut listeners: Vec<_> =
             listeners.into_iter().map(|socket| Listener { socket, is_ready: true }).collect();
@@ -101,7 +101,7 @@ impl EmbeddedServer {
             clock,
             core,
             log,
-            stop,
+            calls,
             refill,
             registry: registry.try_clone()?,
             first_place: tokens.start + listeners.len(),
@@ -139,7 +139,7 @@ impl EmbeddedServer {
     /// Accepts, reads, does what is due, and writes: for each connection a bounded part, so that a loud one starves
     /// nobody. To be called after the events of each poll, and at [`next_timeout`](Self::next_timeout).
     pub fn turn(&mut self) {
-        self.heed_stop();
+        self.heed_calls();
         self.accept();
         for _ in 0..self.readers.len() {
             if let Some(place) = self.readers.pop_front() {
@@ -174,7 +174,7 @@ impl EmbeddedServer {
     /// Whether it was [shut down](super::ShutdownHandle::shut_down), and the last connection has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.stop.calls.load(Ordering::Acquire) > 0 && self.listeners.is_empty() && self.core.is_drained()
+        self.calls.stops.load(Ordering::Acquire) > 0 && self.listeners.is_empty() && self.core.is_drained()
     }
 
     /// How many connections there are, those included that are about to end.
@@ -189,8 +189,12 @@ impl EmbeddedServer {
         self.core.usage()
     }
 
-    fn heed_stop(&mut self) {
-        let calls = self.stop.calls.load(Ordering::Acquire);
+    fn heed_calls(&mut self) {
+        if let Some((tls, secret)) = self.calls.lock().take() {
+            self.core.set_tls(tls);
+            self.core.set_secret(secret);
+        }
+        let calls = self.calls.stops.load(Ordering::Acquire);
         if calls > 0 && !self.listeners.is_empty() {
             self.log.shutting_down();
             // The listening sockets close here.
