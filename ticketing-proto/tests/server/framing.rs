@@ -1,6 +1,6 @@
 //! Frames however they arrive, and the clock that runs while one is incomplete.
 
-use ticketing_proto::server::{CloseReason, TimeoutReason};
+use ticketing_proto::server::{CloseReason, ServerTimeoutReason, TimeoutReason};
 use ticketing_proto::wire::Reason;
 
 use crate::rig::*;
@@ -329,5 +329,8 @@ fn the_timeout_that_is_due_has_a_name() {
     assert_eq!(rig.server.timeout_reason(), None);
     let holder = rig.login();
     rig.send(holder, &acquire(0, 1, 1, "k"));
-    assert_eq!(rig.server.timeout_reason(), Some(ticketing_proto::server::ServerTimeoutReason::Table));
+    assert_eq!(rig.server.timeout_reason(), Some(ServerTimeoutReason::Table));
+    // A frame has 5 s, this wait 1 s.
+    rig.send(holder, &[&acquire(1, 1, 2, "k")[..], b"A"].concat());
+    assert_eq!(rig.server.timeout_reason(), Some(ServerTimeoutReason::Table));
 }
