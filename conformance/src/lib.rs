@@ -1,0 +1,12 @@
+//! Judges any implementation of the Ticketing protocol, clause by clause, from outside.
+#![forbid(unsafe_code)]
+
+pub mod case;
+pub mod gaps;
+pub mod report;
+mod run;
+pub mod select;
+pub mod server;
+pub mod transcript;
+mod watch;
+pub mod wire;

@@ -1,0 +1,71 @@
+//! For people: what failed, and why.
+
+use std::fmt::Write as _;
+
+use super::{CaseReport, Report};
+use crate::case::{Failure, Level, Outcome};
+
+/// Only what did not pass: the requirement, what would have been right, what was seen, and the bytes both ways.
+#[must_use]
+pub fn text(report: &Report) -> String {
+    let mut text = String::new();
+    // Writing to a `String` never fails.
+    _ = write(&mut text, report);
+    text
+}
+
+fn write(out: &mut String, report: &Report) -> std::fmt::Result {
+    if let Some(error) = &report.setup_error {
+        return writeln!(out, "{} cannot be judged: {error}", report.subject);
+    }
+    for case in report.failed() {
+        write_failure(out, case)?;
+    }
+    write_others(out, report)?;
+    let count = |is: fn(&Outcome) -> bool| report.cases.iter().filter(|case| is(&case.outcome)).count();
+    writeln!(
+        out,
+        "{}: {} passed, {} failed, {} inconclusive, {} not run, {} known gaps (seed {})",
+        report.subject,
+        count(|outcome| matches!(outcome, Outcome::Passed)),
+        count(|outcome| matches!(outcome, Outcome::Failed(_))),
+        count(|outcome| matches!(outcome, Outcome::Inconclusive(_))),
+        count(|outcome| matches!(outcome, Outcome::NotRun(_))),
+        count(|outcome| matches!(outcome, Outcome::KnownGap { .. })),
+        report.seed,
+    )
+}
+
+fn write_failure(out: &mut String, case: &CaseReport) -> std::fmt::Result {
+    let (word, Failure { got, right }) = match &case.outcome {
+        Outcome::Failed(failure) => ("FAILED", failure),
+        Outcome::Inconclusive(failure) => ("INCONCLUSIVE (this machine was late itself)", failure),
+        _ => return Ok(()),
+    };
+    let level = match case.info.level {
+        Level::Must => "MUST",
+        Level::Should => "SHOULD",
+    };
+    writeln!(out, "{word} {} ({level}, {})", case.info.id, case.info.clauses.join(", "))?;
+    writeln!(out, "    {}", case.info.requirement)?;
+    writeln!(out, "  right: {}", right.join("\n     or: "))?;
+    writeln!(out, "    got: {got}")?;
+    for line in &case.transcript {
+        writeln!(out, "  {line}")?;
+    }
+    writeln!(out)
+}
+
+fn write_others(out: &mut String, report: &Report) -> std::fmt::Result {
+    for case in &report.cases {
+        match &case.outcome {
+            Outcome::NotRun(reason) => writeln!(out, "not run: {}: {reason}", case.info.id)?,
+            Outcome::KnownGap { reason, .. } => writeln!(out, "known gap: {}: {reason}", case.info.id)?,
+            _ => {}
+        }
+    }
+    for glob in &report.stale_gaps {
+        writeln!(out, "STALE known gap `{glob}`: no case that fits it failed")?;
+    }
+    Ok(())
+}

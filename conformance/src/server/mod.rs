@@ -1,0 +1,189 @@
+//! Judges a server.
+
+mod bench;
+mod cases;
+mod connector;
+mod peer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::case::{Case, CaseInfo, Stop};
+use crate::gaps::Gaps;
+use crate::report::Report;
+use crate::run::{self, Job, Plan};
+use crate::select::Selection;
+use crate::transcript::Transcript;
+
+use bench::Bench;
+pub use connector::{Connector, Link, tcp};
+use peer::Heard;
+
+/// How many quick cases run at once.
+const QUICK_AT_ONCE: usize = 8;
+/// A case has this long, besides its patience.
+const CASE_LIMIT: Duration = Duration::from_secs(45);
+
+/// What is known of each case, in the order in which they are reported.
+#[must_use]
+pub fn cases() -> Vec<CaseInfo> {
+    cases::all().map(|case| case.info()).collect()
+}
+
+/// What cases go by.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) secret: Vec<u8>,
+    pub(crate) timeout: Duration,
+    pub(crate) tolerance: Duration,
+    pub(crate) is_cluster: bool,
+    pub(crate) seed: u64,
+}
+
+/// All cases for servers, to be run against one.
+pub struct Suite {
+    connector: Arc<dyn Connector>,
+    subject: String,
+    settings: Settings,
+    selection: Selection,
+    gaps: Gaps,
+}
+
+impl Suite {
+    /// All cases, with a random seed, a patience of 10 s and a tolerance of 2 s, for a server without a token.
+    pub fn new(connector: impl Connector + 'static) -> Self {
+        Self {
+            connector: Arc::new(connector),
+            subject: "the server".to_owned(),
+            settings: Settings {
+                secret: Vec::new(),
+                timeout: Duration::from_secs(10),
+                tolerance: Duration::from_secs(2),
+                is_cluster: false,
+                seed: fastrand::u64(..),
+            },
+            selection: Selection::default(),
+            gaps: Gaps::default(),
+        }
+    }
+
+    /// What the report calls the server.
+    #[must_use]
+    pub fn subject(mut self, subject: impl Into<String>) -> Self {
+        self.subject = subject.into();
+        self
+    }
+
+    /// The token of the installation (`AU-2`).
+    #[must_use]
+    pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
+        self.settings.secret = secret.into();
+        self
+    }
+
+    /// How long a case waits for what has to come.
+    #[must_use]
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout = timeout;
+        self
+    }
+
+    /// By how much something may be late that has its time.
+    #[must_use]
+    pub const fn tolerance(mut self, tolerance: Duration) -> Self {
+        self.settings.tolerance = tolerance;
+        self
+    }
+
+    /// The server is the leader of a cluster: it may push `L` (`RD-3`).
+    #[must_use]
+    pub const fn cluster(mut self) -> Self {
+        self.settings.is_cluster = true;
+        self
+    }
+
+    /// Where the keys and owners come from. While leases of an earlier run with the same seed run, they are in the way.
+    #[must_use]
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.settings.seed = seed;
+        self
+    }
+
+    /// Which cases run.
+    #[must_use]
+    pub fn select(mut self, selection: Selection) -> Self {
+        self.selection = selection;
+        self
+    }
+
+    /// Failures that are expected.
+    #[must_use]
+    pub fn known_gaps(mut self, gaps: Gaps) -> Self {
+        self.gaps = gaps;
+        self
+    }
+
+    /// Runs the cases. It blocks until the last one has ended; that takes less than a minute if the server is right.
+    #[must_use]
+    pub fn run(self) -> Report {
+        let Self { connector, subject, settings, selection, gaps } = self;
+        let settings = Arc::new(settings);
+        let mut report = Report {
+            subject,
+            setup_error: None,
+            cases: Vec::new(),
+            stale_gaps: Vec::new(),
+            seed: settings.seed,
+        };
+        let cases = match selection.apply(cases::all(), Case::info) {
+            Ok(cases) => cases,
+            Err(error) => return Report { setup_error: Some(error.to_string()), ..report },
+        };
+        let set_up = Bench::new(Arc::clone(&connector), Arc::clone(&settings), Transcript::new(), "set-up");
+        if let Err(reason) = set_up_error(set_up) {
+            return Report { setup_error: Some(reason), ..report };
+        }
+        let plan = Plan {
+            quick_at_once: QUICK_AT_ONCE,
+            limit: CASE_LIMIT + settings.timeout,
+            tolerance: settings.tolerance,
+        };
+        let jobs = cases.into_iter().map(|case| {
+            let (connector, settings) = (Arc::clone(&connector), Arc::clone(&settings));
+            let body = move |transcript: &Transcript| {
+                let (connector, settings) = (Arc::clone(&connector), Arc::clone(&settings));
+                case.run(&mut Bench::new(connector, settings, transcript.clone(), case.info().id))
+            };
+            Job { info: case.info(), body: Box::new(body) }
+        });
+        report.cases = run::run(jobs.collect(), plan);
+        report.stale_gaps = gaps.apply(&mut report.cases);
+        report
+    }
+}
+
+/// Whether there is anything to judge at all: a server that says a line, takes the response, and answers something.
+fn set_up_error(mut bench: Bench) -> Result<(), String> {
+    let reason = |stop: Stop| match stop {
+        Stop::Failed(failure) | Stop::Late(failure) => failure.got,
+        Stop::NotRun(reason) => reason,
+    };
+    let mut peer = bench.stranger().map_err(reason)?;
+    let line = peer.challenge_line().map_err(|stop| {
+        format!(
+            "{}, where it should have said its challenge (is one side TLS and the other not?)",
+            reason(stop)
+        )
+    })?;
+    let space = line.iter().position(|&byte| byte == b' ').map_or(line.len(), |space| space + 1);
+    let response = peer.response(&line[space..]);
+    peer.send_meaning(&response, "the response").map_err(reason)?;
+    peer.release(1, &bench.key("set-up")).map_err(reason)?;
+    match peer.hear("an answer").map_err(reason)? {
+        Heard::Reply(crate::wire::Reply::Error { reason }) if reason == b"auth_failed" => {
+            Err("the server refuses this token".to_owned())
+        }
+        Heard::Reply(_) => Ok(()),
+        over => Err(format!("{over} right after the handshake")),
+    }
+}
