@@ -1,8 +1,11 @@
 //! The program as its users meet it: the real binary, real processes, real sockets on free ports.
 
-#[path = "../../../ticketing-host/suite/certificates.rs"]
+#[expect(dead_code, reason = "other tests need more of it")]
+#[path = "../../../ticketing-proto/tests/support/certificates.rs"]
 mod certificates;
 mod lease;
+#[path = "../../../ticketing-host/suite/openssl.rs"]
+mod openssl;
 mod ping;
 mod run;
 mod secrets;

@@ -2,14 +2,13 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::TcpListener;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
 use nix::sys::signal::Signal;
 
 use crate::certificates::{Authority, Identity};
+use crate::openssl;
 use crate::support::{Evidence, Running, Server, Wire, eventually, stderr, stdout, ticketing};
 
 /// An authority and a server with a certificate of it, whose log is in the file `log`.
@@ -264,44 +263,9 @@ fn term_ends_a_server_with_peers_inside_the_tls_handshake() {
     drop((silent, half));
 }
 
-/// Whether OpenSSL is there to be tested with.
-fn has_openssl(test: &str) -> bool {
-    let is_there =
-        Command::new("openssl").arg("version").output().is_ok_and(|output| output.status.success());
-    if !is_there {
-        eprintln!("SKIPPED: {test}: there is no `openssl` on this machine");
-    }
-    is_there
-}
-
-#[test]
-fn the_client_of_openssl_sees_the_certificate_and_the_challenge() {
-    if !has_openssl("s_client against `ticketing serve`") {
-        return;
-    }
-    let set = Set::new();
-    set.write(&set.authority.identity(&["127.0.0.1"]));
-    let server = set.serve(&[]);
-    let mut command = Command::new("openssl");
-    command.args(["s_client", "-tls1_3", "-connect", &server.address(), "-verify_return_error", "-CAfile"]);
-    command.arg(set.evidence.path("ca")).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut client = Running::spawn(command);
-    let mut seen = String::new();
-    let mut lines = BufReader::new(client.0.stdout.take().expect("a pipe")).lines();
-    while !seen.lines().last().is_some_and(|line| line.starts_with("sha256 ")) {
-        let line = lines.next().unwrap_or_else(|| panic!("no challenge:\n{seen}"));
-        seen.push_str(&line.expect("UTF-8"));
-        seen.push('\n');
-    }
-    let certificate = fs::read_to_string(set.evidence.path("cert")).expect("PEM").replace("\r\n", "\n");
-    for words in [certificate.trim_end(), "TLSv1.3", "a server of a test", "Verify return code: 0 (ok)"] {
-        assert!(seen.contains(words), "no `{words}` in:\n{seen}");
-    }
-}
-
 #[test]
 fn a_server_of_openssl_with_a_wrong_certificate_is_refused() {
-    if !has_openssl("`ticketing ping` against s_server") {
+    if !openssl::is_there("`ticketing ping` against s_server") {
         return;
     }
     let set = Set::new();
@@ -322,26 +286,7 @@ fn a_server_of_openssl_with_a_wrong_certificate_is_refused() {
         (set.authority.identity(&names), 77, "authenticate failed"),
     ] {
         set.write(&identity);
-        let (_server, address) = s_server(&set.evidence.path("cert"), &set.evidence.path("key"));
-        failed(&set.ping(&address, &["-t", "1"]), code, words);
+        let server = openssl::Server::start(&set.evidence.path("cert"), &set.evidence.path("key"));
+        failed(&set.ping(&server.address.to_string(), &["-t", "5"]), code, words);
     }
-}
-
-/// `openssl s_server` with this certificate.
-fn s_server(certificate: &Path, key: &Path) -> (Running, String) {
-    // OpenSSL does not say which port it took, so one that was free a moment ago must do.
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
-    let mut command = Command::new("openssl");
-    command.args(["s_server", "-accept", &format!("127.0.0.1:{port}"), "-cert"]).arg(certificate);
-    command.arg("-key").arg(key).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut server = Running::spawn(command);
-    let mut out = BufReader::new(server.0.stdout.take().expect("a pipe"));
-    let mut line = String::new();
-    while line.trim_end() != "ACCEPT" {
-        line.clear();
-        assert_ne!(out.read_line(&mut line).expect("UTF-8"), 0, "it does not serve");
-    }
-    // Whatever it says later is taken from it.
-    thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
-    (server, format!("127.0.0.1:{port}"))
 }

@@ -132,8 +132,8 @@ impl Net {
             Transport::Plain => (None, None),
             Transport::Tls => {
                 let (calendar, authority) = (Calendar::new(), Authority::new("authority"));
-                let server = authority.identity(&["server"]).server(&calendar);
-                (Some(server), Some(authority.client(&calendar)))
+                let server = authority.identity(&["server"]).server(calendar.provider());
+                (Some(server), Some(authority.trust(calendar.provider())))
             }
         };
         let brokers = (0..clients).map(|client| {

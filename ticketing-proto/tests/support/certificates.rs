@@ -1,7 +1,7 @@
 //! Certificates that are made when a test runs, and the time by which they are judged.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
@@ -11,31 +11,29 @@ use ticketing_proto::tls::rustls::pki_types::UnixTime;
 use ticketing_proto::tls::rustls::time_provider::TimeProvider;
 use ticketing_proto::tls::{ClientTls, Roots, ServerTls};
 
-/// A time that tests set. It starts on 1 January 2030, when everything that is made here is valid.
-#[derive(Clone, Debug)]
-pub(crate) struct Calendar(Arc<AtomicU64>);
+/// A time that stands still.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Calendar(u64);
 
 impl Calendar {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(AtomicU64::new(1_893_456_000)))
+    /// At 1 January 2030.
+    pub(crate) const fn new() -> Self {
+        Self(1_893_456_000)
     }
 
-    pub(crate) fn advance_days(&self, days: u64) {
-        self.0.fetch_add(days * 86_400, Ordering::Relaxed);
+    /// At 1 January 1970, when nothing that is made here is valid yet.
+    pub(crate) const fn early() -> Self {
+        Self(0)
     }
 
-    pub(crate) fn set_days_back(&self, days: u64) {
-        self.0.fetch_sub(days * 86_400, Ordering::Relaxed);
-    }
-
-    pub(crate) fn provider(&self) -> Arc<dyn TimeProvider> {
-        Arc::new(self.clone())
+    pub(crate) fn provider(self) -> Arc<dyn TimeProvider> {
+        Arc::new(self)
     }
 }
 
 impl TimeProvider for Calendar {
     fn current_time(&self) -> Option<UnixTime> {
-        Some(UnixTime::since_unix_epoch(std::time::Duration::from_secs(self.0.load(Ordering::Relaxed))))
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(self.0)))
     }
 }
 
@@ -61,30 +59,40 @@ impl Authority {
         self.0.pem()
     }
 
-    /// A server's certificate for these names and addresses, valid from 2029 to 2031.
+    /// A client's TLS that trusts this authority alone.
+    pub(crate) fn trust(&self, time: Arc<dyn TimeProvider>) -> ClientTls {
+        ClientTls::with_roots(Roots::Pem(self.pem().as_bytes()), time).expect("an authority")
+    }
+
+    /// A server's certificate for these names and addresses, valid from 1975 to 4096.
     pub(crate) fn identity(&self, names: &[&str]) -> Identity {
-        self.identity_for(names, ExtendedKeyUsagePurpose::ServerAuth)
+        self.sign(names, |_| {})
     }
 
     pub(crate) fn identity_for(&self, names: &[&str], purpose: ExtendedKeyUsagePurpose) -> Identity {
+        self.sign(names, |params| params.extended_key_usages = vec![purpose])
+    }
+
+    /// One that was valid until the year 2000.
+    pub(crate) fn expired(&self, names: &[&str]) -> Identity {
+        self.sign(names, |params| params.not_after = date_time_ymd(2000, 1, 1))
+    }
+
+    fn sign(&self, names: &[&str], but: impl FnOnce(&mut CertificateParams)) -> Identity {
         let names: Vec<String> = names.iter().map(|&name| name.into()).collect();
         let mut params = CertificateParams::new(names).expect("good names");
-        params.not_before = date_time_ymd(2029, 1, 1);
-        params.not_after = date_time_ymd(2031, 1, 1);
-        params.extended_key_usages = vec![purpose];
+        params.distinguished_name.push(DnType::CommonName, "a server of a test");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        but(&mut params);
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.0).expect("a certificate");
         Identity { certificate: certificate.pem(), key: key.serialize_pem() }
     }
-
-    pub(crate) fn client(&self, calendar: &Calendar) -> ClientTls {
-        ClientTls::with_roots(Roots::Pem(self.pem().as_bytes()), calendar.provider()).expect("an authority")
-    }
 }
 
 impl Identity {
-    pub(crate) fn server(&self, calendar: &Calendar) -> ServerTls {
-        ServerTls::from_pem(self.certificate.as_bytes(), self.key.as_bytes(), calendar.provider())
+    pub(crate) fn server(&self, time: Arc<dyn TimeProvider>) -> ServerTls {
+        ServerTls::from_pem(self.certificate.as_bytes(), self.key.as_bytes(), time)
             .expect("a certificate and its key")
     }
 }

@@ -66,33 +66,32 @@ fn refused(alert: u8) -> Option<CloseReason> {
 #[test]
 fn each_fault_of_a_certificate_has_its_reason_on_both_sides() {
     let world = World::new();
-    let (calendar, authority) = (&world.calendar, &world.authority);
+    let (time, authority) = (|| world.calendar.provider(), &world.authority);
     let client = || world.client_tls();
 
     let stranger = Authority::new("stranger").identity(&["server"]);
-    let ends = met(stranger.server(calendar), client());
+    let ends = met(stranger.server(time()), client());
     assert_eq!(ends, (Some(Failure::Tls(TlsError::UnknownIssuer)), refused(48)));
 
     let other = authority.identity(&["other"]);
-    let ends = met(other.server(calendar), client());
+    let ends = met(other.server(time()), client());
     assert_eq!(ends.0, Some(Failure::Tls(TlsError::WrongName)));
     assert!(matches!(ends.1, Some(CloseReason::Tls(TlsError::Refused { .. }))), "{ends:?}");
 
     let for_clients = authority.identity_for(&["server"], ExtendedKeyUsagePurpose::ClientAuth);
-    let ends = met(for_clients.server(calendar), client());
+    let ends = met(for_clients.server(time()), client());
     assert_eq!(ends.0, Some(Failure::Tls(TlsError::WrongPurpose)));
 
-    calendar.advance_days(800);
-    let ends = met(world.server_tls(), client());
+    let expired = authority.expired(&["server"]);
+    let ends = met(expired.server(time()), client());
     assert_eq!(ends, (Some(Failure::Tls(TlsError::Expired)), refused(45)));
 }
 
 #[test]
 fn a_certificate_of_the_future_is_not_valid_yet() {
     let world = World::new();
-    let early = Calendar::new();
-    early.set_days_back(800);
-    let ends = met(world.server_tls(), world.authority.client(&early));
+    let early = Calendar::early().provider();
+    let ends = met(world.server_tls(), world.authority.trust(early));
     assert_eq!(ends.0, Some(Failure::Tls(TlsError::NotValidYet)));
 }
 
@@ -101,7 +100,7 @@ fn a_name_that_is_given_is_the_one_that_counts() {
     let world = World::new();
     let other = world.authority.identity(&["other"]);
     let named = world.client_tls().server_name("other").expect("a name");
-    assert_eq!(met(other.server(&world.calendar), named.clone()), (None, Some(CloseReason::Ended)));
+    assert_eq!(met(other.server(world.calendar.provider()), named.clone()), (None, Some(CloseReason::Ended)));
     let ends = met(world.server_tls(), named);
     assert_eq!(ends.0, Some(Failure::Tls(TlsError::WrongName)));
 }
@@ -119,7 +118,7 @@ fn a_certificate_can_hold_for_addresses() {
         ("[::2]:5225", false),
         ("127.0.0.2:5225", false),
     ] {
-        let mut server = server(Some(numbers.server(&world.calendar)));
+        let mut server = server(Some(numbers.server(world.calendar.provider())));
         let mut client = broker_of([address], Some(world.client_tls()));
         let here = wanted(&mut client)[0];
         let there = server.accept(START, [7; 32]).expect("room");

@@ -95,11 +95,11 @@ impl World {
     }
 
     pub(crate) fn server_tls(&self) -> ServerTls {
-        self.identity.server(&self.calendar)
+        self.identity.server(self.calendar.provider())
     }
 
     pub(crate) fn client_tls(&self) -> ClientTls {
-        self.authority.client(&self.calendar)
+        self.authority.trust(self.calendar.provider())
     }
 
     /// A client of rustls alone.

@@ -1,11 +1,13 @@
 //! The clients, behind one face.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ticketing_async_std::runtime::AsyncIo;
 use ticketing_host::client as host;
 use ticketing_host::runtime::Runtime;
 use ticketing_tokio::runtime::Tokio;
+use ticketing_tokio::tls::ClientTls;
 use ticketing_tokio::{AcquireError, AcquireOptions, Failure, ReleaseError, Released, Secret};
 
 use super::RUNTIME;
@@ -20,21 +22,36 @@ pub(crate) enum ClientKind {
 impl ClientKind {
     pub(crate) const ALL: [Self; 3] = [Self::Tokio, Self::Mio, Self::AsyncStd];
 
-    pub(crate) fn connect(self, address: &str, secret: &str) -> Arc<dyn Client> {
+    pub(crate) fn connect(
+        self,
+        address: SocketAddr,
+        secret: &str,
+        tls: Option<ClientTls>,
+    ) -> Arc<dyn Client> {
+        let address = address.to_string();
+        let secret = Secret::new(secret.as_bytes());
         match self {
-            Self::Tokio => asynchronous::<Tokio>(address, secret),
-            Self::AsyncStd => asynchronous::<AsyncIo>(address, secret),
+            Self::Tokio => asynchronous::<Tokio>(address, secret, tls),
+            Self::AsyncStd => asynchronous::<AsyncIo>(address, secret, tls),
             Self::Mio => {
-                let builder = ticketing_mio::Client::builder().address(address);
-                Arc::new(builder.token(Secret::new(secret.as_bytes())).build().expect("a good configuration"))
+                let builder = ticketing_mio::Client::builder().address(address).token(secret);
+                let builder = match tls {
+                    Some(tls) => builder.tls(tls),
+                    None => builder,
+                };
+                Arc::new(builder.build().expect("a good configuration"))
             }
         }
     }
 }
 
-fn asynchronous<R: Runtime>(address: &str, secret: &str) -> Arc<dyn Client> {
+fn asynchronous<R: Runtime>(address: String, secret: Secret, tls: Option<ClientTls>) -> Arc<dyn Client> {
     let _entered = RUNTIME.enter();
-    let builder = host::Client::<R>::builder().address(address).token(Secret::new(secret.as_bytes()));
+    let builder = host::Client::<R>::builder().address(address).token(secret);
+    let builder = match tls {
+        Some(tls) => builder.tls(tls),
+        None => builder,
+    };
     Arc::new(builder.build().expect("a good configuration"))
 }
 
@@ -42,6 +59,8 @@ fn asynchronous<R: Runtime>(address: &str, secret: &str) -> Arc<dyn Client> {
 pub(crate) trait Client: Send + Sync {
     fn acquire(&self, key: &str, options: AcquireOptions) -> Result<Box<dyn Ticket>, AcquireError>;
     fn last_failure(&self) -> Option<Failure>;
+    /// How many connections failed after they could carry requests.
+    fn failed_sessions(&self) -> u64;
     fn close(&self);
 }
 
@@ -58,6 +77,10 @@ impl<R: Runtime> Client for host::Client<R> {
 
     fn last_failure(&self) -> Option<Failure> {
         self.last_failure()
+    }
+
+    fn failed_sessions(&self) -> u64 {
+        self.stats().failed_sessions
     }
 
     fn close(&self) {
@@ -82,6 +105,10 @@ impl Client for ticketing_mio::Client {
 
     fn last_failure(&self) -> Option<Failure> {
         self.last_failure()
+    }
+
+    fn failed_sessions(&self) -> u64 {
+        self.stats().failed_sessions
     }
 
     fn close(&self) {

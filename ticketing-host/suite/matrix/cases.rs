@@ -1,33 +1,15 @@
 //! What is true of each client with each server.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ticketing_proto::wire::auth;
-use ticketing_tokio::{AcquireError, AcquireOptions, Failure, ReleaseError, Released, Secret};
+use ticketing_tokio::{AcquireError, ReleaseError, Released};
 
 use super::clients::{Client, ClientKind, Ticket};
-use super::servers::{Server, ServerKind};
-use super::{PATIENCE, Pair, Security, with_each};
-
-const SECOND: Duration = Duration::from_secs(1);
-const OPTIONS: AcquireOptions = AcquireOptions::new(SECOND).wait(Duration::from_secs(15));
-
-impl Pair {
-    fn start(self) -> (Server, Arc<dyn Client>) {
-        let server = self.server.start(self.security.secret());
-        let client = self.connect(&server);
-        (server, client)
-    }
-
-    fn connect(self, server: &Server) -> Arc<dyn Client> {
-        self.client.connect(&server.address().to_string(), self.security.secret())
-    }
-}
+use super::raw::Raw;
+use super::{OPTIONS, Pair, SECOND, secured_servers, with_each};
 
 /// Asks again for as long as the request went out to a server that is no more: nobody can say what became of it.
 fn acquire_anew(client: &dyn Client) -> Box<dyn Ticket> {
@@ -58,10 +40,8 @@ fn a_lock_is_acquired_and_released_and_its_tokens_rise() {
 /// Clients of all kinds at one server and one lock.
 #[test]
 fn never_two_hold_a_lock_and_all_get_their_turns() {
-    let of_server = |server| Security::ALL.map(|security| (server, security));
-    let servers = ServerKind::ALL.into_iter().flat_map(of_server).collect();
-    with_each(servers, |(kind, security)| {
-        let server = kind.start(security.secret());
+    with_each(secured_servers(), |(kind, security)| {
+        let server = kind.start(security.terms());
         let (holder, last) = (&AtomicU64::new(0), &AtomicU64::new(0));
         thread::scope(|scope| {
             for client in ClientKind::ALL.into_iter().chain(ClientKind::ALL) {
@@ -131,7 +111,7 @@ fn a_client_outlives_its_server() {
         let ticket = client.acquire("k", OPTIONS).expect("it is free");
         assert_eq!(ticket.release(), Ok(Released::Released));
         server.end();
-        let _server = pair.server.start_at(address, pair.security.secret());
+        let _server = pair.server.start_at(address, pair.security.terms());
         let ticket = acquire_anew(&*client);
         assert_eq!(ticket.release(), Ok(Released::Released));
     });
@@ -144,7 +124,7 @@ fn a_killed_server_takes_no_lock_along() {
         let address = server.address();
         let held = client.acquire("k", OPTIONS.lease(Duration::from_secs(60))).expect("it is free");
         server.kill();
-        let _server = pair.server.start_at(address, pair.security.secret());
+        let _server = pair.server.start_at(address, pair.security.terms());
         let ticket = acquire_anew(&*client);
         assert_ne!(ticket.token(), held.token());
         let released = held.release();
@@ -156,36 +136,16 @@ fn a_killed_server_takes_no_lock_along() {
     });
 }
 
-#[test]
-fn a_wrong_token_is_refused_and_said() {
-    let with_token = Pair::all().into_iter().filter(|pair| pair.security == Security::Token).collect();
-    with_each(with_token, |pair| {
-        let server = pair.server.start(pair.security.secret());
-        for secret in ["", "wrong"] {
-            let client = pair.client.connect(&server.address().to_string(), secret);
-            assert_eq!(client.acquire("k", OPTIONS).err(), Some(AcquireError::Auth));
-            assert_eq!(client.last_failure(), Some(Failure::Auth));
-        }
-        // Nobody else suffers from it.
-        assert!(pair.connect(&server).acquire("k", OPTIONS).is_ok());
-    });
-}
-
-/// `TR-9`
+/// `TR-9`, `TR-12`
 #[test]
 fn half_a_connection_is_enough_for_what_was_asked() {
-    with_each(ServerKind::ALL.to_vec(), |kind| {
-        let server = kind.start("");
-        let mut stream = TcpStream::connect(server.address()).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("TCP");
-        let mut challenge = [0; 51];
-        stream.read_exact(&mut challenge).expect("the challenge");
-        let response = auth::respond(&Secret::default(), &challenge[7..50]);
-        stream.write_all(&response).expect("sent");
-        stream.write_all(b"\nA\0\x3c\0\0\0\0\0\0\0\x07k\n").expect("sent");
-        stream.shutdown(Shutdown::Write).expect("TCP");
+    with_each(secured_servers(), |(kind, security)| {
+        let server = kind.start(security.terms());
+        let mut peer = Raw::authenticated(server.address(), security);
+        peer.write_all(b"A\0\x3c\0\0\0\0\0\0\0\x07k\n").expect("sent");
+        peer.shut_down_writing();
         let mut said = Vec::new();
-        stream.read_to_end(&mut said).expect("the end of the stream");
+        peer.read_to_end(&mut said).expect("the end of the stream");
         assert_eq!((said[0], &said[9..]), (b'A', &b"\0\0\0\0\0\0\0\x07k\n"[..]));
     });
 }
