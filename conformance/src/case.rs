@@ -20,6 +20,8 @@ pub enum Pace {
     Quick,
     /// 5 s or more: it sits out one of the protocol's times.
     Slow,
+    /// Nothing else may run meanwhile: it counts.
+    Alone,
 }
 
 /// What is known of a case before it runs.
@@ -67,6 +69,13 @@ impl<C> Case<C> {
     #[must_use]
     pub const fn slow(mut self) -> Self {
         self.info.pace = Pace::Slow;
+        self
+    }
+
+    /// The same, but nothing else may run meanwhile.
+    #[must_use]
+    pub const fn alone(mut self) -> Self {
+        self.info.pace = Pace::Alone;
         self
     }
 

@@ -1,4 +1,4 @@
-//! Runs cases: quick ones a few at a time, slow ones all side by side.
+//! Runs cases: first those that want to be alone, then the quick ones a few at a time, and all slow ones beside them.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,14 +35,17 @@ pub(crate) struct Plan {
 /// Runs all; the reports are in the order of the jobs.
 pub(crate) fn run(jobs: Vec<Job>, plan: Plan) -> Vec<CaseReport> {
     let watch = Watch::start();
+    let (alone, others): (Vec<_>, Vec<_>) =
+        jobs.into_iter().enumerate().partition(|(_, job)| job.info.pace == Pace::Alone);
     let (quick, slow): (Vec<_>, Vec<_>) =
-        jobs.into_iter().enumerate().partition(|(_, job)| job.info.pace == Pace::Quick);
+        others.into_iter().partition(|(_, job)| job.info.pace == Pace::Quick);
     let quick = Mutex::new(quick.into_iter());
     let reports = Mutex::new(Vec::new());
     let run_one = |(index, job): (usize, Job)| {
         let report = run_job(job, plan, &watch);
         reports.lock().unwrap_or_else(PoisonError::into_inner).push((index, report));
     };
+    alone.into_iter().for_each(run_one);
     thread::scope(|scope| {
         for job in slow {
             scope.spawn(|| run_one(job));

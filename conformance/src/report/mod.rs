@@ -1,12 +1,17 @@
 //! What came out of a run, and how it is written down.
 
+mod json;
+mod junit;
 mod text;
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::case::{CaseInfo, Level, Outcome};
 use crate::transcript::Line;
 
+pub use json::json;
+pub use junit::junit;
 pub use text::text;
 
 /// What came out of a run.
@@ -62,6 +67,15 @@ impl Report {
             && !self.cases.iter().any(|case| case.info.level == Level::Must && case.is_failed())
     }
 
+    /// What a program exits with: 0 for success, 1 for failures and stale gaps, 3 if nothing could be judged.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self.setup_error {
+            Some(_) => 3,
+            None => u8::from(!self.is_success()),
+        }
+    }
+
     /// The cases that failed, of either level.
     pub fn failed(&self) -> impl Iterator<Item = &CaseReport> {
         self.cases.iter().filter(|case| case.is_failed())
@@ -74,44 +88,12 @@ impl Report {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::case::{Case, Failure};
-
-    fn report(outcomes: &[(Level, Outcome)]) -> Report {
-        let case = |(level, outcome): &(Level, Outcome)| {
-            let case = Case::<()>::new("a/b", &["FR-1"], "", |()| Ok(()));
-            let case = if *level == Level::Should { case.should() } else { case };
-            CaseReport::new(case.info(), outcome.clone())
-        };
-        Report {
-            subject: "a server".to_owned(),
-            setup_error: None,
-            cases: outcomes.iter().map(case).collect(),
-            stale_gaps: Vec::new(),
-            seed: 1,
-        }
-    }
-
-    fn failure() -> Failure {
-        Failure { got: "this".to_owned(), right: vec!["that".to_owned()] }
-    }
-
-    /// U01
-    #[test]
-    fn success_is_that_something_passed_and_no_must_failed() {
-        use Level::{Must, Should};
-        let passed = (Must, Outcome::Passed);
-        let not_run = (Must, Outcome::NotRun("no limits".to_owned()));
-        let gap = (Must, Outcome::KnownGap { reason: "soon".to_owned(), failure: failure() });
-        assert!(report(&[passed.clone(), not_run.clone(), gap.clone()]).is_success());
-        assert!(report(&[passed.clone(), (Should, Outcome::Failed(failure()))]).is_success());
-        assert!(!report(&[passed.clone(), (Must, Outcome::Failed(failure()))]).is_success());
-        assert!(!report(&[passed.clone(), (Must, Outcome::Inconclusive(failure()))]).is_success());
-        assert!(!report(&[]).is_success());
-        assert!(!report(&[not_run, gap]).is_success());
-        assert!(!Report { setup_error: Some("down".to_owned()), ..report(&[]) }.is_success());
-        assert!(!Report { stale_gaps: vec!["a/*".to_owned()], ..report(&[passed]) }.is_success());
+/// As [`text`] has it.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text(self))
     }
 }
+
+#[cfg(test)]
+mod tests;

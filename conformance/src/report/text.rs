@@ -22,18 +22,28 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
         write_failure(out, case)?;
     }
     write_others(out, report)?;
-    let count = |is: fn(&Outcome) -> bool| report.cases.iter().filter(|case| is(&case.outcome)).count();
-    writeln!(
-        out,
-        "{}: {} passed, {} failed, {} inconclusive, {} not run, {} known gaps (seed {})",
-        report.subject,
-        count(|outcome| matches!(outcome, Outcome::Passed)),
-        count(|outcome| matches!(outcome, Outcome::Failed(_))),
-        count(|outcome| matches!(outcome, Outcome::Inconclusive(_))),
-        count(|outcome| matches!(outcome, Outcome::NotRun(_))),
-        count(|outcome| matches!(outcome, Outcome::KnownGap { .. })),
-        report.seed,
-    )
+    write_summary(out, report)
+}
+
+fn write_summary(out: &mut String, report: &Report) -> std::fmt::Result {
+    let count = |is: fn(&CaseReport) -> bool| report.cases.iter().filter(|case| is(case)).count();
+    let passed = count(|case| matches!(case.outcome, Outcome::Passed));
+    let failed = count(|case| matches!(case.outcome, Outcome::Failed(_)));
+    write!(out, "{}: {passed} passed, {failed} failed", report.subject)?;
+    let weak = count(|case| matches!(case.outcome, Outcome::Failed(_)) && case.info.level == Level::Should);
+    if weak > 0 {
+        write!(out, " ({weak} of them only SHOULD)")?;
+    }
+    for (count, what) in [
+        (count(|case| matches!(case.outcome, Outcome::Inconclusive(_))), "inconclusive"),
+        (count(|case| matches!(case.outcome, Outcome::NotRun(_))), "not run"),
+        (count(|case| matches!(case.outcome, Outcome::KnownGap { .. })), "known gaps"),
+    ] {
+        if count > 0 {
+            write!(out, ", {count} {what}")?;
+        }
+    }
+    writeln!(out, " (seed {})", report.seed)
 }
 
 fn write_failure(out: &mut String, case: &CaseReport) -> std::fmt::Result {

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use super::Settings;
 use super::connector::{Connector, Link};
-use super::peer::Peer;
+use super::peer::{Heard, Peer};
 use crate::case::{Stop, Verdict};
-use crate::transcript::Transcript;
+use crate::transcript::{Transcript, readable};
+use crate::wire::Reply;
 
 /// The context of a case.
 pub(crate) struct Bench {
@@ -50,6 +51,14 @@ impl Bench {
         Ok(peer)
     }
 
+    /// A connection beneath TLS, and nothing said on it.
+    pub(crate) fn beneath_tls(&mut self) -> Result<Peer, Stop> {
+        match self.connector.connect_beneath() {
+            Some(link) => self.adopt(link),
+            None => Err(Stop::not_run("the server is not inside TLS, as far as the suite was told")),
+        }
+    }
+
     fn adopt(&mut self, link: std::io::Result<Link>) -> Result<Peer, Stop> {
         self.peers += 1;
         let name = format!("C{}", self.peers);
@@ -81,6 +90,59 @@ impl Bench {
     /// A fresh owner.
     pub(crate) fn owner(&mut self) -> u64 {
         self.random.u64(1..)
+    }
+
+    /// Asks, without waiting, for a key on a connection of its own; whether it was free. If so, it is free again.
+    pub(crate) fn is_free(&mut self, key: &[u8]) -> Result<bool, Stop> {
+        let mut peer = self.peer()?;
+        let owner = self.owner();
+        peer.acquire(0, 1, owner, key)?;
+        match peer.hear("A or T")? {
+            Heard::Reply(Reply::Acquired { token, owner: echoed, key: name })
+                if echoed == owner && name == key =>
+            {
+                peer.give_back(token, key)?;
+                Ok(true)
+            }
+            Heard::Reply(Reply::TimedOut { owner: echoed, key: name }) if echoed == owner && name == key => {
+                Ok(false)
+            }
+            other => Err(Stop::failed(other.to_string(), "A or T")),
+        }
+    }
+
+    /// That nobody holds a key.
+    pub(crate) fn expect_free(&mut self, key: &[u8], why: &str) -> Verdict {
+        match self.is_free(key)? {
+            true => Ok(()),
+            false => Err(Stop::failed(format!("{} is held", readable(key)), why)),
+        }
+    }
+
+    /// That somebody holds a key.
+    pub(crate) fn expect_held(&mut self, key: &[u8], why: &str) -> Verdict {
+        match self.is_free(key)? {
+            false => Ok(()),
+            true => Err(Stop::failed(format!("{} is free", readable(key)), why)),
+        }
+    }
+
+    /// That the suite itself has kept to its times: what it looks at next only holds until then.
+    pub(crate) fn not_later_than(&self, start: Instant, span: Duration) -> Verdict {
+        match start.elapsed() <= span {
+            true => Ok(()),
+            false => Err(Stop::late("the suite itself was too slow", format!("{span:?} at most until here"))),
+        }
+    }
+
+    /// That something which is due `after` a span from `start`, and has not come yet, may still come in time.
+    pub(crate) fn not_overdue(&self, start: Instant, after: Duration) -> Verdict {
+        let elapsed = start.elapsed();
+        if elapsed <= after + self.settings.tolerance {
+            return Ok(());
+        }
+        let right = format!("it comes after {:.1} s", after.as_secs_f64());
+        Err(Stop::late(format!("it has not come after {:.3} s", elapsed.as_secs_f64()), right))
     }
 
     /// Whether something that is due `after` a span from `start` came in time at `at`: not before, and not later than

@@ -3,7 +3,10 @@
 mod bench;
 mod cases;
 mod connector;
+mod limits;
 mod peer;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +20,10 @@ use crate::transcript::Transcript;
 
 use bench::Bench;
 pub use connector::{Connector, Link, tcp};
+pub use limits::{Limits, LimitsError};
 use peer::Heard;
+#[cfg(feature = "tls")]
+pub use tls::TlsConnector;
 
 /// How many quick cases run at once.
 const QUICK_AT_ONCE: usize = 8;
@@ -36,6 +42,7 @@ pub(crate) struct Settings {
     pub(crate) secret: Vec<u8>,
     pub(crate) timeout: Duration,
     pub(crate) tolerance: Duration,
+    pub(crate) limits: Limits,
     pub(crate) is_cluster: bool,
     pub(crate) seed: u64,
 }
@@ -59,6 +66,7 @@ impl Suite {
                 secret: Vec::new(),
                 timeout: Duration::from_secs(10),
                 tolerance: Duration::from_secs(2),
+                limits: Limits::default(),
                 is_cluster: false,
                 seed: fastrand::u64(..),
             },
@@ -92,6 +100,13 @@ impl Suite {
     #[must_use]
     pub const fn tolerance(mut self, tolerance: Duration) -> Self {
         self.settings.tolerance = tolerance;
+        self
+    }
+
+    /// The limits that the server was started with.
+    #[must_use]
+    pub const fn limits(mut self, limits: Limits) -> Self {
+        self.settings.limits = limits;
         self
     }
 

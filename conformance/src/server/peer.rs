@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::connector::Link;
@@ -48,6 +48,7 @@ pub(crate) struct Peer {
     /// How the stream ended, once it has.
     over: Option<Heard>,
     last_at: Instant,
+    threads: [JoinHandle<()>; 2],
     link: Ends,
 }
 
@@ -72,8 +73,10 @@ impl Peer {
         let (to_writer, queue) = mpsc::channel();
         let (done, written) = mpsc::channel();
         let (chunks, from_reader) = mpsc::sync_channel(READS_AHEAD);
-        thread::spawn(move || write_all(writer, &queue, &done));
-        thread::spawn(move || read_all(reader, &chunks));
+        let threads = [
+            thread::spawn(move || write_all(writer, &queue, &done)),
+            thread::spawn(move || read_all(reader, &chunks)),
+        ];
         transcript.event(&name, "connected");
         let link =
             Ends(Link { reader: Box::new(io::empty()), writer: Box::new(io::sink()), shutdown, cut, reset });
@@ -89,6 +92,7 @@ impl Peer {
             decoder: Decoder::default(),
             over: None,
             last_at: Instant::now(),
+            threads,
             link,
         }
     }
@@ -96,6 +100,11 @@ impl Peer {
     /// When the bytes of what was heard last had come.
     pub(crate) const fn heard_at(&self) -> Instant {
         self.last_at
+    }
+
+    /// Goes back to an earlier [`heard_at`](Self::heard_at).
+    pub(crate) const fn set_heard_at(&mut self, at: Instant) {
+        self.last_at = at;
     }
 
     /// Reads the challenge, whatever it says, and gives the line.
@@ -170,6 +179,39 @@ impl Peer {
         _ = self.to_writer.send(bytes.to_vec());
     }
 
+    /// Waits until the transport has taken what was posted.
+    pub(crate) fn flood_is_taken(&mut self) -> Verdict {
+        match self.written.recv_timeout(self.patience) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => {
+                Err(Stop::failed(format!("writing failed: {error}"), "the server takes all of it"))
+            }
+            Err(_) => Err(Stop::failed("the server did not take all of it", "the server takes all of it")),
+        }
+    }
+
+    /// Goes on writing until it fails, reading nothing.
+    pub(crate) fn flood_is_cut(&mut self, patience: Duration) -> Verdict {
+        const GLANCE: Duration = Duration::from_millis(200);
+        let deadline = Instant::now() + patience;
+        loop {
+            match self.written.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Err(error)) => {
+                    self.transcript.event(&self.name, format!("writing failed: {error}"));
+                    return Ok(());
+                }
+                Ok(Ok(())) => {
+                    thread::sleep(GLANCE);
+                    self.post(b"\n", "an empty frame");
+                }
+                Err(_) => {
+                    let got = format!("still open after {:.1} s", patience.as_secs_f64());
+                    return Err(Stop::late(got, "the connection is closed"));
+                }
+            }
+        }
+    }
+
     /// Sends an acquire.
     pub(crate) fn acquire(&mut self, wait: u8, lease: u8, owner: u64, key: &[u8]) -> Verdict {
         self.send(&wire::acquire(wait, lease, owner, key))
@@ -208,6 +250,22 @@ impl Peer {
                     None => self.read(deadline, right)?,
                 },
             }
+        }
+    }
+
+    /// Whether the connection has ended, as far as it was heard.
+    pub(crate) const fn is_over(&self) -> bool {
+        self.over.is_some()
+    }
+
+    /// All bytes until the end, whatever they mean.
+    pub(crate) fn hear_raw(&mut self, patience: Duration, right: &str) -> Result<(Vec<u8>, Heard), Stop> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(over) = &self.over {
+                return Ok((self.decoder.rest().to_vec(), over.clone()));
+            }
+            self.read(deadline, right)?;
         }
     }
 
@@ -270,11 +328,20 @@ impl Peer {
         self.end(|link| link.shutdown.as_ref().map(|end| end(Shutdown::Write)), "half-close")
     }
 
-    /// Resets the connection.
+    /// Ends the transport beneath TLS, without `close_notify`.
+    pub(crate) fn cut(&mut self) -> Verdict {
+        self.end(|link| link.cut.as_ref().map(|cut| cut(())), "end beneath TLS")
+    }
+
+    /// Resets the connection. Once it returns, the reset is on its way.
     pub(crate) fn reset(mut self) -> Verdict {
         self.end(|link| link.reset.as_ref().map(|end| end(())), "reset")?;
-        // An end of stream must not come before it.
-        self.link.0.shutdown = None;
+        let Self { to_writer, from_reader, threads, mut link, .. } = self;
+        // An end of stream must not come before it. It goes out when the last one lets the socket go.
+        link.0.shutdown = None;
+        drop((link, to_writer, from_reader));
+        // A thread that panicked has let go, too.
+        threads.into_iter().for_each(|thread| _ = thread.join());
         Ok(())
     }
 
@@ -312,9 +379,10 @@ impl Peer {
             }
             Err(RecvTimeoutError::Timeout) => {
                 let rest = self.decoder.rest();
-                let got = if rest.is_empty() { String::new() } else { format!(" but {}", readable(rest)) };
+                let got =
+                    if rest.is_empty() { String::new() } else { format!(" more than {}", readable(rest)) };
                 Err(Stop::failed(
-                    format!("nothing{got}, though the suite waited {:.1} s", self.patience.as_secs_f64()),
+                    format!("nothing{got}, though the suite waited {:.1} s", patience.as_secs_f64()),
                     right,
                 ))
             }

@@ -1,6 +1,8 @@
 //! `ticketing-conformance`: judges any implementation of the Ticketing protocol.
 
 mod args;
+mod common;
+mod server;
 
 use std::process::ExitCode;
 
@@ -9,7 +11,12 @@ use clap::Parser as _;
 
 fn main() -> ExitCode {
     let Args { command } = Args::parse();
-    match command {
+    let result = match command {
         Command::Server(server) => server.run(),
-    }
+        Command::Table(table) => table.run(),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("ticketing-conformance: {error}");
+        common::USAGE.into()
+    })
 }

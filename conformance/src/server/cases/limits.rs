@@ -1,0 +1,383 @@
+//! Gates and limits of a server whose limits are known. These cases have the server to themselves.
+
+use std::time::{Duration, Instant};
+
+use super::super::bench::Bench;
+use super::super::peer::{Heard, Peer};
+use crate::case::{Case, Stop, Verdict};
+use crate::wire::Reply;
+
+pub(super) const CASES: &[Case<Bench>] = &[
+    Case::new(
+        "limits/keys",
+        &["AD-1", "AD-2", "OP-10"],
+        "The gate for new keys closes at 90 % of the keys and opens below 75 %. While it is closed a new key gets `B`, a \
+         held key `T` or a place in its queue, a release `R`.",
+        keys,
+    )
+    .alone(),
+    Case::new(
+        "limits/expired-keys-do-not-count",
+        &["AD-1", "EX-2"],
+        "A hold past its deadline does not count, swept or not: the gate opens by itself.",
+        expired_keys_do_not_count,
+    )
+    .alone(),
+    Case::new(
+        "limits/waiters",
+        &["AD-1", "OP-10"],
+        "The gate for waiters closes at 90 % and opens below 75 %. While it is closed, who would wait gets `B`, and a free \
+         key is granted.",
+        waiters,
+    )
+    .alone(),
+    Case::new(
+        "limits/in-flight",
+        &["AD-1", "AD-2", "OP-10"],
+        "The gate for all acquires closes at 90 % of those in flight and opens below 75 %. While it is closed every \
+         acquire gets `B`, also for a held key with wait 0; releases are answered.",
+        in_flight,
+    )
+    .alone(),
+    Case::new(
+        "limits/waiters-of-one-key",
+        &["AD-3"],
+        "An acquire that finds its key's queue full gets `B`; whoever leaves makes room for exactly one.",
+        waiters_of_one_key,
+    )
+    .alone(),
+    Case::new(
+        "limits/in-flight-on-one-connection",
+        &["AD-4"],
+        "An acquire beyond the limit in flight on its connection gets `B`, and others are not concerned.",
+        in_flight_on_one_connection,
+    )
+    .alone(),
+    Case::new(
+        "limits/connections",
+        &["AD-4"],
+        "A connection beyond the limit is closed right after accept; when one has gone, another is let in.",
+        connections,
+    )
+    .alone(),
+    Case::new(
+        "limits/unauthenticated",
+        &["AU-8", "TR-7"],
+        "An unauthenticated connection beyond their limit is closed right after accept; authentication makes room.",
+        unauthenticated,
+    )
+    .alone(),
+];
+
+fn known(limit: Option<u32>, name: &str) -> Result<u32, Stop> {
+    limit.ok_or_else(|| Stop::not_run(format!("needs --limits {name}=N")))
+}
+
+/// The least usage at which a gate is closed.
+const fn closing(limit: u32) -> u32 {
+    (limit * 9).div_ceil(10)
+}
+
+/// The greatest usage at which a gate that was closed is open again.
+const fn opening(limit: u32) -> u32 {
+    (limit * 3).div_ceil(4) - 1
+}
+
+fn busy(owner: u64, key: &[u8]) -> Reply {
+    Reply::Busy { owner, key: key.to_vec() }
+}
+
+/// Takes so many keys; each grant must come.
+fn hold(bench: &Bench, peer: &mut Peer, count: u32, lease: u8) -> Result<Vec<(u64, Vec<u8>)>, Stop> {
+    (0..count)
+        .map(|index| {
+            let key = bench.key(&format!("held-{index}"));
+            Ok((peer.take(lease, 1, &key)?, key))
+        })
+        .collect()
+}
+
+/// R06, R11
+fn keys(bench: &mut Bench) -> Verdict {
+    let limit = known(bench.settings().limits.keys, "keys")?;
+    let [mut holder, mut other] = [bench.peer()?, bench.peer()?];
+    let mut held = hold(bench, &mut holder, closing(limit), 120)?;
+    let (new, taken) = (bench.key("new"), held[0].1.clone());
+    other.acquire(0, 10, 2, &new)?;
+    other.expect(&busy(2, &new))?;
+    other.acquire(60, 10, 2, &new)?;
+    other.expect(&busy(2, &new))?;
+    other.acquire(0, 10, 3, &taken)?;
+    other.expect(&Reply::TimedOut { owner: 3, key: taken.clone() })?;
+    other.acquire(60, 10, 4, &taken)?;
+    other.sentinel(&bench.key("queued"))?;
+    let (token, _) = held.remove(0);
+    holder.give_back(token, &taken)?;
+    // An admitted waiter passes no gate.
+    let token = other.granted(4, &taken)?;
+    other.give_back(token, &taken)?;
+    while held.len() > opening(limit) as usize {
+        other.acquire(0, 10, 5, &new)?;
+        other.expect(&busy(5, &new))?;
+        if let Some((token, key)) = held.pop() {
+            holder.give_back(token, &key)?;
+        }
+    }
+    let token = other.take(10, 6, &new)?;
+    other.give_back(token, &new)?;
+    held.iter().try_for_each(|(token, key)| holder.give_back(*token, key))
+}
+
+/// R06
+fn expired_keys_do_not_count(bench: &mut Bench) -> Verdict {
+    const LEASE: u8 = 3;
+    let limit = known(bench.settings().limits.keys, "keys")?;
+    let mut peer = bench.peer()?;
+    hold(bench, &mut peer, closing(limit), LEASE)?;
+    let last = Instant::now();
+    let new = bench.key("new");
+    loop {
+        peer.acquire(0, 10, 2, &new)?;
+        match peer.hear("B while the leases run, then A")? {
+            Heard::Reply(Reply::Acquired { token, .. }) => break peer.give_back(token, &new),
+            Heard::Reply(reply) if reply == busy(2, &new) => {
+                bench.not_overdue(last, Duration::from_secs(LEASE.into()))?;
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            other => return Err(Stop::failed(other.to_string(), "B while the leases run, then A")),
+        }
+    }
+}
+
+/// A row of waiters on one held key each, so that no bound per key is met, over connections of which none is full.
+struct Crowd {
+    holder: Peer,
+    held: Vec<(u64, Vec<u8>)>,
+    peers: Vec<Peer>,
+    /// Which peer waits for the key of the same number, with which owner.
+    waiting: Vec<(usize, u64)>,
+}
+
+/// How many waiters one key and one connection get.
+const PER_KEY: u32 = 25;
+
+impl Crowd {
+    /// Lets `count` acquires wait, all of which must be admitted.
+    fn gather(bench: &mut Bench, count: u32) -> Result<Self, Stop> {
+        let mut holder = bench.peer()?;
+        let held = hold(bench, &mut holder, count.div_ceil(PER_KEY), 250)?;
+        let mut crowd = Self { holder, held, peers: Vec::new(), waiting: Vec::new() };
+        for index in 0..crowd.held.len() {
+            let key = crowd.held[index].1.clone();
+            let mut peer = bench.peer()?;
+            let row = PER_KEY.min(count - u32::try_from(crowd.waiting.len()).unwrap_or(count));
+            for owner in 0..u64::from(row) {
+                peer.acquire(255, 60, owner + 1, &key)?;
+                crowd.waiting.push((index, owner + 1));
+            }
+            peer.sentinel(&bench.key("queued"))?;
+            crowd.peers.push(peer);
+        }
+        Ok(crowd)
+    }
+
+    /// Serves one waiter, so that there is one less.
+    fn serve_one(&mut self) -> Verdict {
+        let (index, owner) = self.waiting.remove(0);
+        let (token, key) = &mut self.held[index];
+        self.holder.give_back(*token, key)?;
+        *token = self.peers[index].granted(owner, key)?;
+        Ok(())
+    }
+
+    /// Ends everything.
+    fn disperse(mut self) -> Verdict {
+        while !self.waiting.is_empty() {
+            self.serve_one()?;
+        }
+        for (token, key) in &self.held {
+            self.holder.give_back(*token, key)?;
+        }
+        Ok(())
+    }
+}
+
+fn waiters(bench: &mut Bench) -> Verdict {
+    let limits = bench.settings().limits;
+    let limit = known(limits.waiters, "waiters")?;
+    if limits.in_flight.is_some_and(|in_flight| closing(in_flight) <= closing(limit)) {
+        return Err(Stop::not_run("in_flight is not greater than waiters, so its gate closes first"));
+    }
+    let mut crowd = Crowd::gather(bench, closing(limit))?;
+    let mut other = bench.peer()?;
+    let (free, taken) = (bench.key("free"), crowd.held[0].1.clone());
+    other.acquire(60, 10, 2, &taken)?;
+    other.expect(&busy(2, &taken))?;
+    other.acquire(0, 10, 3, &taken)?;
+    other.expect(&Reply::TimedOut { owner: 3, key: taken.clone() })?;
+    let token = other.take(10, 4, &free)?;
+    other.give_back(token, &free)?;
+    while crowd.waiting.len() > opening(limit) as usize {
+        other.acquire(60, 10, 5, &taken)?;
+        other.expect(&busy(5, &taken))?;
+        crowd.serve_one()?;
+    }
+    let (_, last) = crowd.held.last().cloned().unwrap_or_default();
+    other.acquire(1, 10, 6, &last)?;
+    other.expect(&Reply::TimedOut { owner: 6, key: last })?;
+    crowd.disperse()
+}
+
+fn in_flight(bench: &mut Bench) -> Verdict {
+    let limits = bench.settings().limits;
+    let limit = known(limits.in_flight, "in_flight")?;
+    if limits.waiters.is_some_and(|waiters| closing(waiters) <= closing(limit)) {
+        return Err(Stop::not_run("waiters is not greater than in_flight, so its gate closes first"));
+    }
+    let mut crowd = Crowd::gather(bench, closing(limit))?;
+    let mut other = bench.peer()?;
+    let (free, taken) = (bench.key("free"), crowd.held[0].1.clone());
+    while crowd.waiting.len() > opening(limit) as usize {
+        for (wait, key) in [(0, &free), (0, &taken), (60, &taken)] {
+            other.acquire(wait, 10, 2, key)?;
+            other.expect(&busy(2, key))?;
+        }
+        other.sentinel(&bench.key("releases-pass"))?;
+        crowd.serve_one()?;
+    }
+    let token = other.take(10, 3, &free)?;
+    other.give_back(token, &free)?;
+    crowd.disperse()
+}
+
+/// R04
+fn waiters_of_one_key(bench: &mut Bench) -> Verdict {
+    let limit = known(bench.settings().limits.per_key, "per_key")?;
+    let key = bench.key("k");
+    let mut holder = bench.peer()?;
+    let token = holder.take(250, 1, &key)?;
+    let mut peers = Vec::new();
+    for index in 0..limit {
+        let owner = u64::from(index % PER_KEY) + 1;
+        if owner == 1 {
+            peers.push(bench.peer()?);
+        }
+        if let Some(peer) = peers.last_mut() {
+            peer.acquire(255, 60, owner, &key)?;
+            peer.sentinel(&bench.key("queued"))?;
+        }
+    }
+    let mut other = bench.peer()?;
+    other.acquire(60, 60, 2, &key)?;
+    other.expect(&busy(2, &key))?;
+    // Wait 0 asks for no place, and another key has its own queue.
+    other.acquire(0, 60, 3, &key)?;
+    other.expect(&Reply::TimedOut { owner: 3, key: key.clone() })?;
+    holder.give_back(token, &key)?;
+    peers[0].granted(1, &key)?;
+    other.acquire(255, 60, 4, &key)?;
+    other.sentinel(&bench.key("queued"))?;
+    other.acquire(60, 60, 5, &key)?;
+    other.expect(&busy(5, &key))?;
+    // One that leaves by its end of stream makes room for all of its waiters.
+    let mut leaver = peers.pop().unwrap_or(other);
+    leaver.end_writing()?;
+    leaver.expect_closed()?;
+    let mut other = bench.peer()?;
+    other.acquire(255, 60, 6, &key)?;
+    other.sentinel(&bench.key("queued"))
+}
+
+fn in_flight_on_one_connection(bench: &mut Bench) -> Verdict {
+    let limit = known(bench.settings().limits.per_connection, "per_connection")?;
+    let [mut holder, mut full, mut other] = [bench.peer()?, bench.peer()?, bench.peer()?];
+    let mut held = hold(bench, &mut holder, limit.div_ceil(PER_KEY), 250)?;
+    for index in 0..limit {
+        let (_, key) = &held[(index / PER_KEY) as usize];
+        full.acquire(255, 60, u64::from(index) + 1, key)?;
+    }
+    full.sentinel(&bench.key("queued"))?;
+    let free = bench.key("free");
+    full.acquire(0, 60, u64::MAX, &free)?;
+    full.expect(&busy(u64::MAX, &free))?;
+    let token = other.take(10, 1, &free)?;
+    other.give_back(token, &free)?;
+    let (token, key) = held.remove(0);
+    holder.give_back(token, &key)?;
+    let token = full.granted(1, &key)?;
+    let free_token = full.take(10, u64::MAX, &free)?;
+    full.give_back(free_token, &free)?;
+    full.give_back(token, &key)
+}
+
+/// Whether a fresh connection is let in: a challenge, or a close.
+fn is_let_in(peer: &mut Peer) -> Result<bool, Stop> {
+    match peer.challenge() {
+        Ok(_) => Ok(true),
+        Err(_) if peer.is_over() => Ok(false),
+        Err(stop) => Err(stop),
+    }
+}
+
+/// Until the server has seen that others have gone.
+fn expect_let_in(bench: &mut Bench) -> Verdict {
+    let deadline = Instant::now() + bench.settings().timeout;
+    loop {
+        if is_let_in(&mut bench.stranger()?)? {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(Stop::failed("no connection is let in", "one that has gone makes room for another"));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn connections(bench: &mut Bench) -> Verdict {
+    let limit = known(bench.settings().limits.connections, "connections")?;
+    // The server may not have seen the end of what was before.
+    std::thread::sleep(Duration::from_millis(500));
+    let mut peers = Vec::new();
+    for _ in 0..limit {
+        let mut peer = bench.peer()?;
+        peer.sentinel(&bench.key("in"))?;
+        peers.push(peer);
+    }
+    for _ in 0..3 {
+        if is_let_in(&mut bench.stranger()?)? {
+            return Err(Stop::failed(
+                format!("connection {} is let in", limit + 1),
+                "it is closed right after accept",
+            ));
+        }
+    }
+    peers[0].sentinel(&bench.key("still-in"))?;
+    peers.truncate(peers.len() - 5);
+    expect_let_in(bench)
+}
+
+/// A09
+fn unauthenticated(bench: &mut Bench) -> Verdict {
+    let limit = known(bench.settings().limits.unauthenticated, "unauthenticated")?;
+    std::thread::sleep(Duration::from_millis(500));
+    let mut old = bench.peer()?;
+    old.sentinel(&bench.key("in"))?;
+    let mut strangers = Vec::new();
+    for _ in 0..limit {
+        let mut stranger = bench.stranger()?;
+        let nonce = stranger.challenge()?;
+        strangers.push((stranger, nonce));
+    }
+    if is_let_in(&mut bench.stranger()?)? {
+        let got = format!("unauthenticated connection {} is let in", limit + 1);
+        return Err(Stop::failed(got, "it is closed right after accept"));
+    }
+    old.sentinel(&bench.key("still-in"))?;
+    if let Some((mut stranger, nonce)) = strangers.pop() {
+        let response = stranger.response(&nonce);
+        stranger.send_meaning(&response, "the response")?;
+        stranger.sentinel(&bench.key("in"))?;
+        expect_let_in(bench)?;
+    }
+    Ok(())
+}
