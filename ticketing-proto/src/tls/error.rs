@@ -23,6 +23,16 @@ pub enum TlsError {
     /// It is valid, but not for a server.
     #[error("the server's certificate is not meant for a server")]
     WrongPurpose,
+    /// It is an authority's, with the basic constraint `CA:TRUE`: it may sign others and not be shown by a server.
+    /// `openssl req -x509` makes such ones unless it is told otherwise.
+    #[error("the server's certificate is an authority's (CA:TRUE), not a server's")]
+    AuthorityCertificate,
+    /// A signature is not by the key that it should be by: either the certificate names a trusted authority as its
+    /// issuer, which has not signed it, or the server does not have the certificate's key.
+    #[error(
+        "the server's certificate is not signed by the trusted authority that it names, or is not the server's own"
+    )]
+    BadSignature,
     /// Anything else that is wrong with it.
     #[error("the server's certificate can't be accepted")]
     BadCertificate,

@@ -273,7 +273,7 @@ impl TlsError {
     }
 }
 
-const fn certificate_reason(error: &CertificateError) -> TlsError {
+fn certificate_reason(error: &CertificateError) -> TlsError {
     match error {
         CertificateError::UnknownIssuer => TlsError::UnknownIssuer,
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
@@ -283,6 +283,14 @@ const fn certificate_reason(error: &CertificateError) -> TlsError {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => TlsError::NotValidYet,
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             TlsError::WrongPurpose
+        }
+        // The second one: it can't be by that key, which is of another kind.
+        CertificateError::BadSignature
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => TlsError::BadSignature,
+        CertificateError::Other(error)
+            if matches!(error.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) =>
+        {
+            TlsError::AuthorityCertificate
         }
         _ => TlsError::BadCertificate,
     }

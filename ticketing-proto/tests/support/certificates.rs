@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    date_time_ymd,
+    PKCS_ECDSA_P256_SHA256, SignatureAlgorithm, date_time_ymd,
 };
 use ticketing_proto::tls::rustls::pki_types::UnixTime;
 use ticketing_proto::tls::rustls::time_provider::TimeProvider;
@@ -48,10 +48,14 @@ pub(crate) struct Identity {
 
 impl Authority {
     pub(crate) fn new(name: &str) -> Self {
+        Self::with_key(name, &PKCS_ECDSA_P256_SHA256)
+    }
+
+    pub(crate) fn with_key(name: &str, kind: &'static SignatureAlgorithm) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().expect("a key");
+        let key = KeyPair::generate_for(kind).expect("a key");
         Self(CertifiedIssuer::self_signed(params, key).expect("a certificate"))
     }
 
@@ -69,16 +73,13 @@ impl Authority {
         self.sign(names, |_| {})
     }
 
-    pub(crate) fn identity_for(&self, names: &[&str], purpose: ExtendedKeyUsagePurpose) -> Identity {
-        self.sign(names, |params| params.extended_key_usages = vec![purpose])
-    }
-
     /// One that was valid until the year 2000.
     pub(crate) fn expired(&self, names: &[&str]) -> Identity {
         self.sign(names, |params| params.not_after = date_time_ymd(2000, 1, 1))
     }
 
-    fn sign(&self, names: &[&str], but: impl FnOnce(&mut CertificateParams)) -> Identity {
+    /// One that is as a server's, but for what is changed.
+    pub(crate) fn sign(&self, names: &[&str], but: impl FnOnce(&mut CertificateParams)) -> Identity {
         let names: Vec<String> = names.iter().map(|&name| name.into()).collect();
         let mut params = CertificateParams::new(names).expect("good names");
         params.distinguished_name.push(DnType::CommonName, "a server of a test");

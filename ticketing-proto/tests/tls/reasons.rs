@@ -1,6 +1,6 @@
 //! A certificate that is not accepted: each with its reason, on both sides.
 
-use rcgen::ExtendedKeyUsagePurpose;
+use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, IsCa, PKCS_ECDSA_P256_SHA256, PKCS_ED25519};
 use ticketing_proto::client::{AcquireError, Broker, Failure, ProtocolError};
 use ticketing_proto::id::ConnectionId;
 use ticketing_proto::server::{CloseReason, Server};
@@ -78,9 +78,23 @@ fn each_fault_of_a_certificate_has_its_reason_on_both_sides() {
     assert_eq!(ends.0, Some(Failure::Tls(TlsError::WrongName)));
     assert!(matches!(ends.1, Some(CloseReason::Tls(TlsError::Refused { .. }))), "{ends:?}");
 
-    let for_clients = authority.identity_for(&["server"], ExtendedKeyUsagePurpose::ClientAuth);
+    let for_clients = authority.sign(&["server"], |params| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    });
     let ends = met(for_clients.server(time()), client());
     assert_eq!(ends.0, Some(Failure::Tls(TlsError::WrongPurpose)));
+
+    let signer =
+        authority.sign(&["server"], |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
+    let ends = met(signer.server(time()), client());
+    assert_eq!(ends.0, Some(Failure::Tls(TlsError::AuthorityCertificate)));
+
+    // By other keys, under the name of the one that is trusted.
+    for algorithm in [&PKCS_ECDSA_P256_SHA256, &PKCS_ED25519] {
+        let impostor = Authority::with_key("authority", algorithm).identity(&["server"]);
+        let ends = met(impostor.server(time()), client());
+        assert_eq!(ends.0, Some(Failure::Tls(TlsError::BadSignature)));
+    }
 
     let expired = authority.expired(&["server"]);
     let ends = met(expired.server(time()), client());
