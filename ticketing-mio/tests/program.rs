@@ -2,7 +2,7 @@
 #![cfg(unix)]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use ticketing_mio::{AcquireError, AcquireOptions, Client, Released, Secret, Token};
 
 const TOKEN: &str = "sixteen bytes or more";
-const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1)).wait(Duration::from_secs(5));
+const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1)).wait(Duration::from_secs(30));
 
 fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ticketing-mio"));
@@ -72,7 +72,7 @@ impl Drop for Server {
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(10), "{what}");
+        assert!(start.elapsed() < Duration::from_secs(30), "{what}");
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -127,19 +127,19 @@ fn term_ends_it_in_good_order_and_a_second_one_at_once() {
         assert_eq!(server.child.wait().expect("it ends").code(), Some(0));
     }
     let mut server = Server::start(&[]);
-    // It never closes its side: the server would linger for it.
+    // It reads nothing: the server would try to flush for 5 s.
     let mut peer = TcpStream::connect(&server.address).expect("it listens");
-    let mut challenge = [0; 51];
-    peer.read_exact(&mut challenge).expect("a challenge");
-    std::io::Write::write_all(&mut peer, &[&[b'A'; 43][..], b"\nR\0\0\0\0\0\0\0\x01k\n"].concat())
-        .expect("it reads");
-    peer.read_exact(&mut [0; 11]).expect("an answer");
+    peer.write_all(&[b'A'; 43]).expect("it reads");
+    peer.write_all(b"\n").expect("it reads");
+    peer.set_write_timeout(Some(Duration::from_secs(2))).expect("TCP");
+    let releases = b"R\0\0\0\0\0\0\0\x01k\n".repeat(1000);
+    while peer.write_all(&releases).is_ok() {}
     server.signal(Signal::SIGTERM);
     eventually("the shutdown has begun", || TcpStream::connect(&server.address).is_err());
     let start = Instant::now();
     server.signal(Signal::SIGTERM);
     assert_eq!(server.child.wait().expect("it ends").code(), Some(128 + 15));
-    assert!(start.elapsed() < Duration::from_millis(700), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
 #[test]

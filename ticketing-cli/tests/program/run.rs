@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Evidence, Running, Server, Wire, eventually, stderr, stdout, ticketing};
+use crate::support::{
+    Evidence, PATIENCE, Running, Server, Wire, eventually, pid, stderr, stdout, stop, ticketing,
+};
 
 #[test]
 fn two_runs_never_overlap() {
@@ -148,30 +150,30 @@ fn a_lock_that_is_held_gives_75_or_what_was_asked_for() {
     holder.acquire(0, 60, 1, "k");
     assert_eq!(holder.acquired("k").0, b'A');
 
-    let start = Instant::now();
     let output = server.run_to_end(&["-n", "k", "--", "true"]);
     assert_eq!(output.status.code(), Some(75));
     assert_eq!(stderr(&output), "", "the exit code says it");
-    assert!(start.elapsed() < Duration::from_secs(1), "it tried once");
 
     let start = Instant::now();
     let output = server.run_to_end(&["-v", "-w", "0.5", "-E", "9", "k", "--", "true"]);
     assert_eq!(output.status.code(), Some(9), "an ordinary timeout is certain: {}", stderr(&output));
     assert!(start.elapsed() >= Duration::from_secs(1), "a fraction is rounded up");
-    assert!(stderr(&output).contains("k not acquired after 1."), "{}", stderr(&output));
+    assert!(stderr(&output).contains("k not acquired after "), "{}", stderr(&output));
 }
 
 #[test]
 fn too_little_of_the_lease_left_is_75_and_the_lock_is_given_back() {
-    let server = Server::start();
-    let mut holder = Wire::connect(&server.address(), b"");
-    holder.acquire(0, 2, 1, "k");
-    assert_eq!(holder.acquired("k").0, b'A');
-    // Granted after 2 s of its 3 s, of which it needs 2.
-    let output = server.run_to_end(&["-v", "-w", "5", "--lease", "3", "--budget", "2", "k", "--", "true"]);
-    assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
-    holder.acquire(1, 5, 2, "k");
-    assert_eq!(holder.acquired("k").0, b'A', "not only when the lease of 3 s ends");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let mut run = ticketing("run");
+    run.args(["--server", &address, "-w", "20", "--lease", "3", "--budget", "2", "k", "--", "true"]);
+    let mut run = Running::spawn(run);
+    let (mut server, owner) = Wire::asked_for_k(&listener);
+    // Granted after more than 1 s of its 3 s, of which it needs 2.
+    std::thread::sleep(Duration::from_millis(1500));
+    server.grant_k(7, owner);
+    assert_eq!(server.take_back_k(), 7);
+    assert_eq!(run.code(), Some(75));
 }
 
 #[test]
@@ -196,7 +198,7 @@ fn without_a_server_it_is_69_at_the_deadline() {
         .expect("it starts");
     assert_eq!(output.status.code(), Some(69));
     assert!(stderr(&output).contains("no server"), "{}", stderr(&output));
-    assert!(start.elapsed() < Duration::from_secs(3));
+    assert!((Duration::from_secs(1)..PATIENCE).contains(&start.elapsed()), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -260,7 +262,7 @@ fn servers_and_tokens_come_from_the_environment_too() {
     let server = Server::with(&["--token-file", &token]);
     let run = |configure: &dyn Fn(&mut Command)| {
         let mut command = ticketing("run");
-        command.args(["-w", "2", "k", "--", "true"]);
+        command.args(["-w", "20", "k", "--", "true"]);
         configure(&mut command);
         command.output().expect("it starts").status.code()
     };
@@ -350,10 +352,8 @@ fn a_signal_ends_the_wait_and_leaves_the_queue() {
         let mut command = server.run(&["-v", "-w", "60", "k", "--", "true"]);
         let mut run = Running::spawn_piped(&mut command);
         wait_for_waiters(&server, 1);
-        let start = Instant::now();
         run.signal(signal);
         assert_eq!(run.code(), Some(code), "{signal}");
-        assert!(start.elapsed() < Duration::from_secs(2), "{signal}");
     }
     // Nobody is left in the queue: the next one is granted at once, and keeps it.
     holder.release(token.expect("held"), "k");
@@ -390,8 +390,9 @@ fn what_the_command_leaves_in_its_group_is_ended_before_the_lock_is_given_back()
 
     // One that does not heed TERM has the grace.
     let script = format!(
-        "(trap '' TERM; echo up > '{}'; while :; do sleep 0.02; done) & sleep 0.1; exit 7",
-        evidence.text("stubborn")
+        "(trap '' TERM; echo up > '{up}'; while :; do sleep 0.02; done) &
+         while [ ! -e '{up}' ]; do sleep 0.01; done; exit 7",
+        up = evidence.text("stubborn")
     );
     let start = Instant::now();
     let output = server.run_to_end(&["--grace", "0.5", "k", "--", "sh", "-c", &script]);
@@ -404,7 +405,7 @@ fn what_the_command_leaves_in_its_group_is_ended_before_the_lock_is_given_back()
 fn verbose_says_what_happened_and_quiet_does_not() {
     let server = Server::start();
     let text = stderr(&server.run_to_end(&["-v", "--lease", "20", "deploy", "--", "true"]));
-    assert!(text.contains("ticketing: deploy acquired after 0."), "{text}");
+    assert!(text.contains("ticketing: deploy acquired after "), "{text}");
     assert!(text.contains(", token ") && text.contains(" s of the lease left"), "{text}");
     assert!(text.contains("deploy: released"), "{text}");
     assert_eq!(stderr(&server.run_to_end(&["deploy", "--", "true"])), "");
@@ -432,10 +433,15 @@ fn the_command_starts_with_a_clean_slate() {
 fn a_release_that_is_not_confirmed_leaves_the_exit_code_alone() {
     let server = Server::start();
     let evidence = Evidence::new();
-    let script = format!("echo up > '{}'; sleep 0.3; exit 4", evidence.text("up"));
+    let script = format!(
+        "echo up > '{}'; while [ ! -e '{}' ]; do sleep 0.01; done; exit 4",
+        evidence.text("up"),
+        evidence.text("go")
+    );
     let mut run = Running::spawn_piped(&mut server.run(&["-v", "k", "--", "sh", "-c", &script]));
     evidence.line("up");
-    server.signal(Signal::SIGSTOP);
+    stop(pid(&server.child));
+    evidence.write("go", "");
     assert_eq!(run.code(), Some(4));
     assert!(run.stderr().contains("not confirmed"));
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
@@ -18,7 +18,7 @@ use ticketing_proto::wire::auth::{Secret, parse_challenge, respond};
 use ticketing_proto::wire::{Acquire, Request};
 
 /// How long anything may take that should be quick.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The program, with nothing of the tests' own environment in its way.
 pub(crate) fn ticketing(subcommand: &str) -> Command {
@@ -112,6 +112,11 @@ impl Running {
         send(&self.0, signal);
     }
 
+    /// Stops it. It does nothing any more when this returns.
+    pub(crate) fn stop(&self) {
+        stop(pid(&self.0));
+    }
+
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let mut ended = None;
         eventually("the program ends", || {
@@ -147,6 +152,18 @@ fn kill_and_reap(child: &mut Child) {
 
 pub(crate) fn send(child: &Child, signal: Signal) {
     kill(pid(child), signal).expect("the process is there");
+}
+
+/// Stops a process, and waits until it has stopped.
+pub(crate) fn stop(process: Pid) {
+    kill(process, Signal::SIGSTOP).expect("the process is there");
+    eventually("it has stopped", || process_state(process) == Some('T'));
+}
+
+/// A process's state, from `/proc`.
+pub(crate) fn process_state(process: Pid) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
 pub(crate) fn pid(child: &Child) -> Pid {
@@ -261,6 +278,33 @@ impl Wire {
         wire
     }
 
+    /// What a server gets of a `ticketing run` that asks for the lock `k`, when the test plays the server: the acquire
+    /// has come, and its owner is told.
+    pub(crate) fn asked_for_k(listener: &TcpListener) -> (Self, [u8; 8]) {
+        let (stream, _) = listener.accept().expect("a peer");
+        stream.set_read_timeout(Some(PATIENCE)).expect("TCP");
+        let mut wire = Self { stream };
+        wire.send(format!("sha256 {}\n", "n".repeat(43)).as_bytes());
+        let mut frame = [0; 44 + 11 + 2];
+        wire.stream.read_exact(&mut frame).expect("a response and an acquire");
+        assert_eq!((frame[44], &frame[55..]), (b'A', &b"k\n"[..]));
+        (wire, frame[47..55].try_into().expect("8 bytes"))
+    }
+
+    /// Grants `k` by hand, as the server.
+    pub(crate) fn grant_k(&mut self, token: u64, owner: [u8; 8]) {
+        self.send(&[&b"A"[..], &token.to_be_bytes(), &owner, b"k\n"].concat());
+    }
+
+    /// Takes the release of `k`, and confirms it, as the server. Whose it is.
+    pub(crate) fn take_back_k(&mut self) -> u64 {
+        let mut frame = [0; 1 + 8 + 2];
+        self.stream.read_exact(&mut frame).expect("a release");
+        assert_eq!((frame[0], &frame[9..]), (b'R', &b"k\n"[..]));
+        self.send(&frame);
+        u64::from_be_bytes(frame[1..9].try_into().expect("8 bytes"))
+    }
+
     /// Connects and says nothing.
     pub(crate) fn silent(address: &str) -> Self {
         let stream = TcpStream::connect(address).expect("the server listens");
@@ -309,6 +353,13 @@ impl Wire {
         let mut rest = vec![0; 8 + key.len() + 1];
         self.stream.read_exact(&mut rest).expect("a reply");
         op
+    }
+
+    /// Sends requests and reads no answer, until the server reads no more either.
+    pub(crate) fn be_deaf(&mut self) {
+        self.stream.set_write_timeout(Some(Duration::from_secs(2))).expect("TCP");
+        let releases = b"R\0\0\0\0\0\0\0\x01s\n".repeat(1000);
+        while self.stream.write_all(&releases).is_ok() {}
     }
 
     /// Everything until the server closes.

@@ -105,7 +105,7 @@ fn each_certificate_that_is_wrong_is_refused_with_its_reason() {
     let system = output(ticketing("ping").args(["-s", &address, "--tls"]).env("SSL_CERT_FILE", &ca));
     assert_eq!(system.status.code(), Some(0), "{}", stderr(&system));
 
-    let run = server.run_to_end(&["--tls-ca", &other, "-w", "1", "k", "--", "echo", "never"]);
+    let run = server.run_to_end(&["--tls-ca", &other, "-w", "5", "k", "--", "echo", "never"]);
     failed(&run, 69, untrusted);
     assert_eq!(stdout(&run), "");
 
@@ -123,16 +123,16 @@ fn plain_text_and_tls_do_not_mix_and_say_so() {
     let address = inside.address();
     thread::scope(|scope| {
         scope.spawn(|| {
-            failed(&output(ticketing("ping").args(["-t", "1", "-s", &address])), 77, "without --tls");
+            failed(&output(ticketing("ping").args(["-t", "5", "-s", &address])), 77, "without --tls");
         });
         scope.spawn(|| {
-            failed(&inside.run_to_end(&["-w", "1", "k", "--", "echo", "never"]), 69, "without --tls");
+            failed(&inside.run_to_end(&["-w", "5", "k", "--", "echo", "never"]), 69, "without --tls");
         });
         scope.spawn(|| failed(&set.ping(&plain.address(), &[]), 69, "does not speak TLS"));
         scope.spawn(|| {
             let run = plain.run_to_end(&[
                 "-w",
-                "1",
+                "5",
                 "--tls-ca",
                 &set.evidence.text("ca"),
                 "k",

@@ -33,7 +33,7 @@ async fn a_ticket_tells_how_long_it_can_be_vouched_for() {
     assert!(ticket.remaining() <= vouched);
     assert!(ticket.valid_until() >= begin + vouched);
     let at = ticket.valid_until_estimate().duration_since(SystemTime::now()).expect("it is to come");
-    assert!(at.abs_diff(ticket.remaining()) < Duration::from_millis(100), "{at:?}");
+    assert!(at.abs_diff(ticket.remaining()) < Duration::from_secs(10), "{at:?}");
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn requests_that_fill_the_socket_arrive_whole_and_once() {
     let scripted = Scripted::bind_narrow().await;
     let (client, mut peer, _silent) = scripted.one(scripted.client().max_in_flight(COUNT)).await;
     let key = |number: usize| format!("{number:0>128}");
-    let options = OPTIONS.wait(Duration::from_secs(60));
+    let options = OPTIONS.wait(Duration::from_secs(255));
     let acquiring: Vec<_> = (0..COUNT).map(|number| client.acquire(&key(number), options)).collect();
     // The client's task writes until nothing more fits.
     for _ in 0..1000 {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ticketing_proto::client::{AcquireError, AcquireOptions, ReleaseError, Released};
 
-use super::scripted::{Asked, Scripted, soon};
+use super::scripted::{Asked, Scripted, assert_took, soon};
 
 const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1)).wait(Duration::from_secs(20));
 
@@ -37,11 +37,10 @@ async fn an_unanswered_acquire_ends_at_its_deadline_and_with_its_connection() {
     let scripted = Scripted::bind().await;
     let (client, mut peer, mut other) = scripted.one(scripted.client()).await;
     let began = Instant::now();
-    let acquiring = client.acquire("lost", OPTIONS.wait(Duration::from_secs(1)));
+    let acquiring = client.acquire("lost", OPTIONS.wait(Duration::from_secs(3)));
     assert_eq!(peer.next().await.expect("an acquire").key(), "lost");
     assert_eq!(soon(acquiring).await.expect_err("it may be granted"), AcquireError::Indeterminate);
-    let took = began.elapsed();
-    assert!((Duration::from_secs(1)..Duration::from_millis(1250)).contains(&took), "{took:?}");
+    assert_took(began, Duration::from_secs(3));
     assert_eq!(peer.next().await, None, "the client writes no more");
     other.greet().await;
     let sentinel = client.acquire("sentinel", OPTIONS);
@@ -80,8 +79,7 @@ async fn a_release_into_the_void_is_unconfirmed_after_5_s() {
     assert_eq!(peer.next().await, Some(Asked::release(2, "dropped")));
     assert_eq!(peer.next().await, Some(Asked::release(1, "released")));
     assert_eq!(soon(released).await, Err(ReleaseError::Unconfirmed));
-    let took = began.elapsed();
-    assert!((Duration::from_secs(5)..Duration::from_millis(5250)).contains(&took), "{took:?}");
+    assert_took(began, Duration::from_secs(5));
     assert_eq!(client.stats().compensations_expired, 1);
     // The connection that does not serve is closed, and the client goes on over another one.
     assert_eq!(peer.next().await, None);
@@ -126,8 +124,7 @@ async fn reconnect_until_the_deadline() {
     let acquiring = client.acquire("k", OPTIONS.wait(Duration::from_secs(2)));
     let outcome = until(serving, acquiring).await;
     assert_eq!(outcome.expect_err("nobody serves"), AcquireError::Timeout);
-    let took = began.elapsed();
-    assert!((Duration::from_secs(2)..Duration::from_millis(2250)).contains(&took), "{took:?}");
+    assert_took(began, Duration::from_secs(2));
 }
 
 /// Each acquire is sent elsewhere after 0.4 s.
@@ -137,28 +134,28 @@ async fn be_redirected_until_the_deadline() {
     let seen = RefCell::new(Vec::new());
     let began = Instant::now();
     let serving = scripted.serve_each(async |mut peer| {
+        let greeted = began.elapsed();
         if peer.try_greet().await.is_ok()
             && let Some(Asked::Acquire { wait, .. }) = peer.next_ever().await
         {
-            seen.borrow_mut().push((wait, began.elapsed()));
+            seen.borrow_mut().push((wait, greeted, began.elapsed()));
             tokio::time::sleep(Duration::from_millis(400)).await;
             peer.send(b"Eno_leader\n").await;
             while peer.next_ever().await.is_some() {}
         }
     });
-    let acquiring = client.acquire("k", OPTIONS.wait(Duration::from_secs(2)));
+    let acquiring = client.acquire("k", OPTIONS.wait(Duration::from_secs(4)));
     let error = until(serving, acquiring).await.expect_err("nobody serves");
-    let took = began.elapsed();
-    assert!((Duration::from_secs(2)..Duration::from_millis(2250)).contains(&took), "{took:?}");
-    // The fifth frame goes out about 1.6 s after the call, and is unanswered at the deadline.
+    assert_took(began, Duration::from_secs(4));
+    // The last frame may be unanswered at the deadline.
     assert!(matches!(error, AcquireError::Timeout | AcquireError::Indeterminate), "{error}");
     let seen = seen.take();
-    assert!((4..=6).contains(&seen.len()), "{seen:?}");
-    for &(wait, at) in &seen {
-        // It was stamped a little before it was seen.
-        let left = |at: Duration| 2.0 - at.as_secs_f64();
-        let (least, most) = (left(at).ceil(), (left(at) + 0.1).ceil());
-        assert!((least..=most).contains(&f64::from(wait)), "{seen:?}");
+    // Each takes 0.4 s or more.
+    assert!((2..=11).contains(&seen.len()), "{seen:?}");
+    for &(wait, greeted, read) in &seen {
+        // It was stamped in between.
+        let left = |at: Duration| (4.0 - at.as_secs_f64()).ceil();
+        assert!((left(read)..=left(greeted)).contains(&f64::from(wait)), "{seen:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! C16: what piles up while the server is frozen, and what becomes of it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ticketing_proto::client::AcquireOptions;
 use tokio::runtime::Handle;
@@ -9,7 +9,9 @@ use super::automatic::Automatic;
 use super::scripted::soon;
 
 const COUNT: usize = 10_000;
-const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1)).wait(Duration::from_secs(60));
+const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1))
+    .wait(Duration::from_secs(255))
+    .lease(Duration::from_secs(250));
 
 /// As many as are in flight may have been sent; the others leave nothing behind.
 #[tokio::test]
@@ -47,10 +49,8 @@ async fn dropped_tickets_do_not_pile_up() {
     server.freeze(true);
     drop(tickets);
     assert_eq!(client.stats().compensations_overflowed, (COUNT - 512) as u64);
-    let began = Instant::now();
     server.freeze(false);
     soon(client.close()).await;
-    assert!(began.elapsed() < Duration::from_secs(2), "nothing is left to wait for");
     let stats = client.stats();
     assert_eq!((stats.compensations_overflowed, stats.compensations_expired), ((COUNT - 512) as u64, 0));
     assert_eq!(server.ledger().releases, 512);

@@ -28,12 +28,11 @@ fn client(address: SocketAddr) -> Client {
 }
 
 /// C01, with grants that depend on what became of the cancelled ones: the cancelled acquire and the next one are for
-/// one key, so a ghost that is not released at once shows as a wait.
+/// one key, so a ghost that is not released is in the next one's way for longer than it waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ghost_does_not_keep_its_lock() {
     let (address, _shutdown) = start().await;
     let client = client(address);
-    let began = Instant::now();
     for round in 0..1000_u32 {
         let cancelled = client.acquire("k", OPTIONS.lease(Duration::from_secs(60)));
         for _ in 0..round % 7 {
@@ -43,7 +42,6 @@ async fn a_ghost_does_not_keep_its_lock() {
         let ticket = soon(client.acquire("k", OPTIONS)).await.expect("it is granted");
         assert_eq!(soon(ticket.release()).await, Ok(Released::Released));
     }
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 /// One holder at a time, and tokens rise in the order of the grants.
@@ -80,7 +78,7 @@ async fn many_tasks_take_turns() {
 /// and is not granted any more.
 #[tokio::test]
 async fn a_late_waiter_is_not_in_the_next_ones_way() {
-    tokio::join!(wait_too_long(0), wait_too_long(1));
+    tokio::join!(wait_too_long(0), wait_too_long(10));
 }
 
 async fn wait_too_long(grace: u64) {
@@ -93,28 +91,25 @@ async fn wait_too_long(grace: u64) {
     let began = Instant::now();
     let late = client(slow_proxy(address, Duration::from_millis(700)).await);
     let options = OPTIONS.lease(Duration::from_secs(60)).response_grace(Duration::from_secs(grace));
-    let late_acquire = late.acquire("k", options.wait(Duration::from_secs(2)));
+    let late_acquire = late.acquire("k", options.wait(Duration::from_secs(4)));
     sleep(Duration::from_secs(1)).await;
     let next_acquire = next.acquire("k", OPTIONS);
     let releasing = async {
-        sleep(Duration::from_millis(2300).saturating_sub(began.elapsed())).await;
+        sleep(Duration::from_millis(4100).saturating_sub(began.elapsed())).await;
         soon(held.release()).await
     };
     let late_ended = async {
         let error = soon(late_acquire).await.expect_err("it is too late");
         (error, began.elapsed())
     };
-    let granted = async {
-        let ticket = soon(next_acquire).await.expect("its turn comes");
-        drop(ticket);
-        began.elapsed()
-    };
-    let (released, (error, ended_at), granted_at) = tokio::join!(releasing, late_ended, granted);
+    // Long before the late one's lease of 60 s would end.
+    let granted = async { drop(soon(next_acquire).await.expect("its turn comes")) };
+    let (released, (error, ended_at), ()) = tokio::join!(releasing, late_ended, granted);
     assert_eq!(released, Ok(Released::Released));
-    assert_eq!(error, AcquireError::Indeterminate);
-    let near = |at: Duration, wanted| at.abs_diff(Duration::from_millis(wanted)) < Duration::from_millis(250);
-    assert!(near(ended_at, if grace == 0 { 2000 } else { 2300 }), "{ended_at:?} with {grace} s of grace");
-    assert!(near(granted_at, 2300), "{granted_at:?} with {grace} s of grace");
+    assert!(ended_at >= Duration::from_secs(4), "{ended_at:?} with {grace} s of grace");
+    // The grant comes to the server's waiter after 4.1 s, unless its wait, rounded up to 4.7 s, is over by then.
+    let is_said = grace > 0 && error == AcquireError::Timeout;
+    assert!(is_said || error == AcquireError::Indeterminate, "{error} with {grace} s of grace");
 }
 
 /// Lets the server's first bytes through after a while.
@@ -140,7 +135,7 @@ async fn a_server_that_shuts_down_sends_its_waiters_elsewhere() {
     let (address, shutdown) = start().await;
     let client = client(address);
     let _held = soon(client.acquire("k", OPTIONS)).await.expect("it is free");
-    let waiting = client.acquire("k", OPTIONS.wait(Duration::from_secs(1)));
+    let waiting = client.acquire("k", OPTIONS.wait(Duration::from_secs(5)));
     // Once each of the two connections has answered something behind it, the server has it.
     for _ in 0..2 {
         let refused = soon(client.acquire("k", OPTIONS.wait(Duration::ZERO))).await;

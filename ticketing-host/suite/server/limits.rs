@@ -20,8 +20,8 @@ fn wait_for_end_unread(client: &mut Client) -> io::ErrorKind {
 }
 
 /// Writes until the server does not read any more.
-fn write_until_full(client: &mut Client, bytes: &[u8]) -> usize {
-    client.stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+pub(super) fn write_until_full(client: &mut Client, bytes: &[u8]) -> usize {
+    client.stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
     let mut written = 0;
     while written < bytes.len() {
         match client.stream.write(&bytes[written..]) {
@@ -45,7 +45,7 @@ fn a_connection_beyond_the_limit_is_closed_right_after_accept() {
     clients.pop();
     let start = Instant::now();
     while !server.stranger().is_let_in() {
-        assert!(start.elapsed() < Duration::from_secs(5), "the place is not free");
+        assert!(start.elapsed() < PATIENCE, "the place is not free");
     }
     clients[0].sentinel("still in");
 }
@@ -64,29 +64,33 @@ pub(crate) fn strangers_have_a_limit_of_their_own_and_10_seconds() {
             stranger.send(b"half-a-line");
         }
     }
-    for _ in 0..100 {
+    for _ in 0..20 {
         assert_eq!(server.stranger().hear_all(), [Said::End]);
     }
     good.sentinel("not affected");
-    // Some go on to send a byte now and then: that does not help them.
+    // Some go on to send a byte now and then, for ever: that does not help them.
     let ends: Vec<_> = strangers
         .into_iter()
         .enumerate()
         .map(|(place, mut stranger)| {
             thread::spawn(move || {
                 let mut trickle = stranger.stream.try_clone().unwrap();
-                while place % 4 == 1 && start.elapsed() < Duration::from_secs(9) {
-                    trickle.write_all(b"x").unwrap();
-                    thread::sleep(Duration::from_secs(1));
-                }
+                let trickling = thread::spawn(move || {
+                    while place % 4 == 1 && trickle.write_all(b"x").is_ok() {
+                        thread::sleep(Duration::from_secs(1));
+                    }
+                });
                 assert!(matches!(stranger.hear_all()[..], [Said::End | Said::Reset]));
-                start.elapsed().as_secs_f64()
+                let end = start.elapsed().as_secs_f64();
+                drop(stranger);
+                trickling.join().unwrap();
+                end
             })
         })
         .collect();
     for end in ends {
         let end = end.join().unwrap();
-        assert!((9.9..12.0).contains(&end), "{end} s");
+        assert!((10.0..25.0).contains(&end), "{end} s");
     }
     good.sentinel("never closed");
     server.client().sentinel("the places are free");
@@ -131,7 +135,6 @@ pub(crate) fn those_who_do_not_read_are_not_read_and_closed_after_10_seconds() {
         let filling: Vec<_> = deaf.iter_mut().map(fill).collect();
         filling.into_iter().map(|filling| filling.join().unwrap()).collect()
     });
-    let full = start.elapsed().as_secs_f64();
     assert!(written.iter().all(|&len| len < flood.len()), "the server goes on reading: {written:?}");
     holder.sentinel("served all the while");
 
@@ -153,7 +156,7 @@ pub(crate) fn those_who_do_not_read_are_not_read_and_closed_after_10_seconds() {
         let kind = wait_for_end_unread(client);
         assert!(matches!(kind, io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe), "{kind:?}");
         let elapsed = start.elapsed().as_secs_f64();
-        assert!((10.0..full + 13.0).contains(&elapsed), "{elapsed} s, full at {full} s");
+        assert!(elapsed >= 10.0, "{elapsed} s");
     }
     holder.sentinel("still in");
 }

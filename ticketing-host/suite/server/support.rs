@@ -14,7 +14,7 @@ use ticketing_proto::wire::auth::{self, Secret};
 use crate::adapter::{self, Flavour, Prepared, ShutdownHandle};
 
 /// How long a test waits for what must come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server that ends with the test.
 pub(crate) struct Running {

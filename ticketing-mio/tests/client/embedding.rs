@@ -11,7 +11,7 @@ use ticketing_mio::{
     ServerConfig, fresh_tokens,
 };
 
-const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1)).wait(Duration::from_secs(5));
+const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1)).wait(Duration::from_secs(20));
 
 struct Loop {
     poll: Poll,
@@ -38,7 +38,7 @@ impl Loop {
             if let Some(outcome) = claim() {
                 return outcome;
             }
-            assert!(start.elapsed() < Duration::from_secs(10), "it does not come");
+            assert!(start.elapsed() < Duration::from_secs(30), "it does not come");
             self.round(connections);
         }
     }
@@ -119,7 +119,8 @@ fn tickets_outlive_their_loop() {
         AcquireError::Closed
     );
     client.close();
-    assert!(start.elapsed() < Duration::from_secs(1), "nothing waits for what can't come");
+    // Such as a release's answer, for 5 s.
+    assert!(start.elapsed() < Duration::from_secs(5), "nothing waits for what can't come");
 }
 
 #[test]

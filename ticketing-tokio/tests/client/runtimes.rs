@@ -45,11 +45,12 @@ fn tickets_outlive_their_runtime() {
     assert_eq!(late.expect_err("there is nobody to send it"), AcquireError::Closed);
     server.block_on(client.close());
     assert!(!client.is_ready());
-    assert!(began.elapsed() < Duration::from_secs(1), "nothing waits for what can't come");
+    // Such as a release's answer, for 5 s.
+    assert!(began.elapsed() < Duration::from_secs(5), "nothing waits for what can't come");
     thread::spawn(move || KEPT.set(Some(kept))).join().expect("no panic");
     // What can't be sent is counted once its 5 s are over: of the release nobody waits any more either.
     while client.stats().compensations_expired == 0 {
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", client.stats());
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", client.stats());
         thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(client.stats().compensations_expired, 4);
