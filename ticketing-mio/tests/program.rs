@@ -2,7 +2,7 @@
 #![cfg(unix)]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -49,6 +49,17 @@ impl Server {
     fn client(&self, token: &str) -> Client {
         let client = Client::builder().address(self.address.as_str()).token(Secret::new(token.as_bytes()));
         client.build().expect("a good configuration")
+    }
+
+    /// A peer that has sent requests and read no answer, until the server read no more either.
+    fn deaf(&self) -> TcpStream {
+        let mut peer = TcpStream::connect(&self.address).expect("it listens");
+        peer.write_all(&[b'A'; 43]).expect("it reads");
+        peer.write_all(b"\n").expect("it reads");
+        peer.set_write_timeout(Some(Duration::from_secs(2))).expect("TCP");
+        let releases = b"R\0\0\0\0\0\0\0\x01k\n".repeat(1000);
+        while peer.write_all(&releases).is_ok() {}
+        peer
     }
 
     fn signal(&self, signal: Signal) {
@@ -127,19 +138,31 @@ fn term_ends_it_in_good_order_and_a_second_one_at_once() {
         assert_eq!(server.child.wait().expect("it ends").code(), Some(0));
     }
     let mut server = Server::start(&[]);
-    // It reads nothing: the server would try to flush for 5 s.
-    let mut peer = TcpStream::connect(&server.address).expect("it listens");
-    peer.write_all(&[b'A'; 43]).expect("it reads");
-    peer.write_all(b"\n").expect("it reads");
-    peer.set_write_timeout(Some(Duration::from_secs(2))).expect("TCP");
-    let releases = b"R\0\0\0\0\0\0\0\x01k\n".repeat(1000);
-    while peer.write_all(&releases).is_ok() {}
+    // The server would try for 5 s to flush what is owed to it.
+    let _peer = server.deaf();
     server.signal(Signal::SIGTERM);
     eventually("the shutdown has begun", || TcpStream::connect(&server.address).is_err());
     let start = Instant::now();
     server.signal(Signal::SIGTERM);
     assert_eq!(server.child.wait().expect("it ends").code(), Some(128 + 15));
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+/// `AD-6`: 10 s without progress are the peer's fault only if the server was there to see them.
+#[test]
+fn a_server_that_slept_does_not_blame_those_who_read_meanwhile() {
+    let server = Server::start(&[]);
+    let mut peer = server.deaf();
+    server.signal(Signal::SIGSTOP);
+    // All that the system has for it.
+    let mut space = vec![0; 1 << 16];
+    peer.set_read_timeout(Some(Duration::from_secs(11))).expect("TCP");
+    while peer.read(&mut space).is_ok() {}
+    peer.set_read_timeout(Some(Duration::from_secs(30))).expect("TCP");
+    server.signal(Signal::SIGCONT);
+    for _ in 0..10 {
+        assert_ne!(peer.read(&mut space).expect("the server goes on"), 0);
+    }
 }
 
 #[test]
