@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Evidence, Running, Server, Wire, guard_of, processes, stderr, stdout, ticketing};
+use crate::support::{
+    Evidence, Running, Server, Wire, eventually, guard_of, processes, stderr, stdout, ticketing,
+};
 
 const TOKEN: &str = "a-token-that-nobody-may-see";
 
@@ -32,8 +34,11 @@ fn no_token_is_in_processes_logs_or_output() {
     }
     let environment = fs::read(format!("/proc/{guard}/environ")).expect("Linux");
     assert!(!String::from_utf8_lossy(&environment).contains(TOKEN), "the guard's environment");
-    let commands: Vec<_> = processes().into_iter().filter(|(_, line)| line.starts_with(&mark)).collect();
-    assert_eq!(commands.len(), 1);
+    let mut commands = Vec::new();
+    eventually("the command", || {
+        commands = processes().into_iter().filter(|(_, line)| line.starts_with(&mark)).collect();
+        commands.len() == 1
+    });
     for (pid, _) in commands {
         let environment = fs::read(format!("/proc/{pid}/environ")).expect("Linux");
         assert!(!String::from_utf8_lossy(&environment).contains(TOKEN), "the command's environment");

@@ -87,7 +87,7 @@ async fn a_late_grant_within_the_grace_is_released_and_the_connection_stays() {
     let scripted = Scripted::bind().await;
     let client = scripted.client().build().expect("a good configuration");
     let began = Instant::now();
-    let options = OPTIONS.wait(Duration::from_secs(4)).response_grace(Duration::from_secs(20));
+    let options = OPTIONS.wait(Duration::from_secs(4)).response_grace(Duration::from_secs(10));
     let late = client.acquire("late", options.lease(Duration::from_secs(60)));
     let mut peer = scripted.accept().await;
     let _silent = scripted.accept().await;
