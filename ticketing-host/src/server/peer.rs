@@ -92,11 +92,6 @@ impl<R: Runtime> Peer<R> {
             // Cut before this task could be woken for it.
             return Poll::Ready(Ok(()));
         }
-        if self.connection.poll_timeout().is_some_and(|deadline| deadline <= shared.clock.now()) {
-            // If it is the peer's fault, this changes nothing. If this process was paused, what the peer has read
-            // meanwhile makes room, and speaks for it (`AD-6`).
-            self.flush(shared, context)?;
-        }
         // Whatever has woken this task, the hub knows; and it says so with input, too.
         let mut is_to_ask = true;
         for round in 1..=ROUNDS_PER_TURN {
