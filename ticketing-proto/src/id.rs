@@ -5,6 +5,7 @@ use core::num::NonZeroU64;
 
 /// A fencing token (`FI-6`): never 0, and greater than every token granted before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Token(NonZeroU64);
 
 impl Token {
@@ -32,6 +33,7 @@ impl fmt::Display for Token {
 
 /// The correlation id of an acquire (`FI-3`): never 0, chosen by the client, without authority.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Owner(NonZeroU64);
 
 impl Owner {
@@ -71,6 +73,7 @@ impl fmt::Display for Owner {
 
 /// One connection of a server or a client. Never reused within the machine that gave it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct ConnectionId(u64);
 
 impl ConnectionId {

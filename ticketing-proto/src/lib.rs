@@ -120,6 +120,8 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(feature = "arbitrary")]
+mod arbitrary;
 pub mod client;
 pub mod id;
 pub mod key;

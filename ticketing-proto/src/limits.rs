@@ -35,6 +35,7 @@ pub const MAX_OWED: usize = 64 * 1024;
 
 /// How long an acquire may queue at the server: whole seconds, 0 to 255 (`FI-1`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Wait(u8);
 
 impl Wait {
@@ -216,6 +217,7 @@ pub(crate) const fn whole_secs_up(span: Duration) -> u64 {
 
 /// What one server admits (`AD-3`, `AD-4`, `AU-8`). Each is at least 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Limits {
     /// Connections; one beyond is closed right after accept.
     pub connections: u32,

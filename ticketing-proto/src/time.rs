@@ -10,6 +10,7 @@ use core::time::Duration;
 /// told. Servers use a monotonic clock (`OP-11`); clients one that also goes on while the host sleeps
 /// (`CD-5`). The range is 584 years from the origin, to the nanosecond; arithmetic saturates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Instant(u64);
 
 impl Instant {

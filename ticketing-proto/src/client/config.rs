@@ -124,6 +124,7 @@ pub enum ConfigError {
 ///     .lease(Duration::from_secs(30));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct AcquireOptions {
     /// See [`AcquireOptions::new`].
     pub min_work_budget: Duration,

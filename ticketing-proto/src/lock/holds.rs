@@ -13,6 +13,7 @@ use crate::time::Instant;
 
 /// The tokens that may be given (`FI-6`, `FI-8`). Empty where `next` lies behind `last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct TokenRange {
     /// The next one to give.
     pub next: Token,

@@ -2,6 +2,7 @@ use core::fmt;
 
 /// The reason in an `E` frame (`ER`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub enum Reason {
     /// `ER-1`: a wrong handshake response.
     AuthFailed,

@@ -8,6 +8,7 @@ use crate::limits::{Lease, Wait};
 
 /// What a client asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub enum Request<'a> {
     /// `A`
     Acquire(Acquire<'a>),
@@ -17,6 +18,7 @@ pub enum Request<'a> {
 
 /// Asks for a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Acquire<'a> {
     /// How long it may queue.
     pub wait: Wait,
@@ -30,6 +32,7 @@ pub struct Acquire<'a> {
 
 /// Gives a lock back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "arbitrary", derive(arbitrary::Arbitrary))]
 pub struct Release<'a> {
     /// The token as it was sent: it may be 0, which is no hold's token (`OP-5`).
     pub token: u64,

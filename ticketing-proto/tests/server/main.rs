@@ -1,5 +1,6 @@
 //! A server as its peers see it: raw bytes in, raw bytes out, in virtual time.
 
+mod acts;
 mod back_pressure;
 mod connection;
 mod delivery;

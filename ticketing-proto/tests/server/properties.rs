@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use ticketing_proto::limits::{Limits, MAX_FRAME_LEN, READ_BUFFER_LEN};
+use ticketing_proto::limits::{Limits, READ_BUFFER_LEN};
 use ticketing_proto::server::{Server, ServerEvent};
 use ticketing_proto::time::Instant;
 use ticketing_proto::wire::{Decoder, FromServer, Reply};
 
+use crate::acts::{self, Act};
 use crate::rig::*;
 
 /// A piece of a stream that means something, is nearly right, or is noise.
@@ -68,25 +69,8 @@ proptest! {
     }
 }
 
-/// Something that happens to a server.
-#[derive(Clone, Debug)]
-enum Act {
-    Connect,
-    Login,
-    Data(Index, Vec<u8>),
-    Eof(Index),
-    Disconnect(Index),
-    Show(Index),
-    Report(Index, usize),
-    Timeout,
-    Time(u32),
-    TimeGoesBack(u32),
-    Events(usize),
-    ShutDown,
-}
-
 fn act() -> impl Strategy<Value = Act> {
-    let at = any::<Index>;
+    let at = || 0..1000_usize;
     prop_oneof![
         2 => Just(Act::Connect),
         4 => Just(Act::Login),
@@ -97,69 +81,18 @@ fn act() -> impl Strategy<Value = Act> {
         8 => at().prop_map(Act::Show),
         8 => (at(), 0..200_usize).prop_map(|(at, len)| Act::Report(at, len)),
         8 => Just(Act::Timeout),
-        8 => (0..4_000_u32).prop_map(Act::Time),
-        1 => (0..20_000_u32).prop_map(Act::TimeGoesBack),
+        8 => (0..4_000_u64).prop_map(|span| Act::Time(millis(span))),
+        1 => (0..20_000_u64).prop_map(|span| Act::TimeGoesBack(millis(span))),
         8 => (0..10_usize).prop_map(Act::Events),
         1 => prop_oneof![19 => Just(Act::Timeout), 1 => Just(Act::ShutDown)],
     ]
 }
 
 proptest! {
-    /// Bytes, reports and times that make no sense, in any order: no panic, and nothing is left in the end.
     #[test]
     fn nothing_panics_and_nothing_is_left(acts in vec(act(), 0..150)) {
         let limits = Limits { acquires_per_connection: 20, keys: 4, waiters: 30, ..Limits::default() };
-        let mut server = Server::new(START, config("", limits)).expect("limits above 0");
-        let mut now = START;
-        let mut ids = Vec::new();
-        let accept = |server: &mut Server, now, ids: &mut Vec<Id>| {
-            let nonce = [ids.len() as u8; 32];
-            ids.extend(server.accept(now, nonce));
-        };
-        for act in acts {
-            let pick = |at: Index| if ids.is_empty() { Id::new(77) } else { *at.get(&ids) };
-            match act {
-                Act::Connect => accept(&mut server, now, &mut ids),
-                Act::Login => {
-                    accept(&mut server, now, &mut ids);
-                    if let Some(&id) = ids.last() {
-                        server.handle_data(now, id, &[&[b'x'; 43][..], b"\n"].concat());
-                    }
-                }
-                Act::Data(at, data) => server.handle_data(now, pick(at), &data),
-                Act::Eof(at) => server.handle_eof(now, pick(at)),
-                Act::Disconnect(at) => server.handle_disconnected(now, pick(at)),
-                Act::Show(at) => {
-                    let mut out = Vec::new();
-                    let any = server.poll_transmit(pick(at), &mut out);
-                    prop_assert_eq!(any, !out.is_empty());
-                    prop_assert!(out.len() <= 64 * (MAX_FRAME_LEN + 1));
-                }
-                Act::Report(at, len) => server.handle_transmitted(now, pick(at), len),
-                Act::Timeout => server.handle_timeout(now),
-                Act::Time(millis_) => now = now + millis(u64::from(millis_)),
-                Act::TimeGoesBack(millis_) => {
-                    let since = now.since_origin().saturating_sub(millis(u64::from(millis_)));
-                    now = Instant::from_origin(since);
-                }
-                Act::Events(count) => {
-                    std::iter::from_fn(|| server.poll_event()).take(count).for_each(|_| {});
-                }
-                Act::ShutDown => server.shut_down(now),
-            }
-            prop_assert_eq!(server.poll_timeout().is_some(), server.timeout_reason().is_some());
-        }
-        for id in ids {
-            server.handle_disconnected(now, id);
-        }
-        let usage = server.usage();
-        prop_assert_eq!((usage.acquires.used, usage.waiters.used, server.unauthenticated()), (0, 0, 0));
-        prop_assert!(server.is_drained());
-        for _ in 0..400 {
-            now = now + secs(1);
-            server.handle_timeout(now);
-        }
-        prop_assert_eq!((server.usage().keys.used, server.poll_timeout()), (0, None));
+        acts::run(limits, acts);
     }
 }
 
