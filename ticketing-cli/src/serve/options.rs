@@ -227,6 +227,9 @@ pub(crate) fn resolve(
 mod tests {
     use super::*;
     use clap::Parser;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
 
     #[derive(Parser)]
     struct Flags {
@@ -349,5 +352,57 @@ mod tests {
     #[test]
     fn an_empty_list_of_addresses_is_refused() {
         assert!(resolved(flags(&[]), "listen = []").is_err());
+    }
+
+    /// A line of a file: right, nearly right, or noise.
+    fn line() -> impl Strategy<Value = String> {
+        let name = select(vec![
+            "listen",
+            "allow-no-token",
+            "first-token",
+            "max-keys",
+            "max-waiters",
+            "log-format",
+            "log-level",
+            "max",
+        ]);
+        let value = prop_oneof![
+            any::<i64>().prop_map(|number| number.to_string()),
+            (0..9_u8).prop_map(|number| number.to_string()),
+            any::<bool>().prop_map(|is_so| is_so.to_string()),
+            select(vec![
+                "\"json\"",
+                "\"debug\"",
+                "\"127.0.0.1:7\"",
+                "[\"[::1]:7, 127.0.0.1:7\"]",
+                "[]",
+                "{}",
+                "1.5"
+            ])
+            .prop_map(str::to_owned),
+            any::<String>().prop_map(|text| format!("{text:?}")),
+        ];
+        prop_oneof![
+            8 => (name, value).prop_map(|(name, value)| format!("{name} = {value}")),
+            1 => any::<String>(),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn any_file_is_taken_as_it_stands_or_refused_with_a_reason(lines in vec(line(), 0..5)) {
+            match Options::parse(&lines.join("\n")) {
+                Ok(options) => {
+                    let asked = options.max_keys.map_or(Limits::default().keys, |limit| limit.0.get());
+                    let is_written = lines.contains(&format!("max-keys = {asked}"));
+                    prop_assert!(is_written || asked == Limits::default().keys);
+                    match resolve(options, None, TokenVariables::default()) {
+                        Ok(settings) => prop_assert_eq!(settings.limits.keys, asked),
+                        Err(failure) => prop_assert!(!failure.message.is_empty()),
+                    }
+                }
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+        }
     }
 }
