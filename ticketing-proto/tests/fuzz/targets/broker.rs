@@ -57,6 +57,8 @@ struct Run {
     tickets: Vec<Grant>,
     /// Owners on the wire, with the key that each asks for.
     sent: BTreeMap<Owner, Key>,
+    /// Owners of frames of which a part was taken.
+    begun: BTreeSet<Owner>,
     /// A redirect was sent: from then on the same owner may be sent anew (CA-10).
     was_redirected: bool,
     /// What the server granted.
@@ -78,6 +80,7 @@ impl Run {
             releases: BTreeSet::new(),
             tickets: Vec::new(),
             sent: BTreeMap::new(),
+            begun: BTreeSet::new(),
             was_redirected: false,
             granted: BTreeSet::new(),
             is_closed: false,
@@ -225,7 +228,7 @@ impl Run {
             if self.broker.poll_transmit(self.now, id, &mut out) {
                 let taken = out.len().min(self.room);
                 self.broker.handle_transmitted(self.now, id, taken);
-                self.receive(id, &out[..taken]);
+                self.receive(id, &out, taken);
             }
         }
         self.take_events();
@@ -272,14 +275,19 @@ impl Run {
                 self.tickets.push(grant);
             }
             Err(AcquireError::Indeterminate) => {
-                assert!(self.sent.contains_key(&id.owner()) || self.room < usize::MAX, "it was never sent");
+                let owner = id.owner();
+                assert!(
+                    self.sent.contains_key(&owner) || self.begun.contains(&owner),
+                    "it was never sent (CA-4)"
+                );
             }
             Err(_) => {}
         }
     }
 
-    fn receive(&mut self, id: ConnectionId, mut bytes: &[u8]) {
+    fn receive(&mut self, id: ConnectionId, shown: &[u8], taken: usize) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
+        let (mut bytes, mut rest) = shown.split_at(taken);
         assert!(!peer.is_write_shut, "bytes after the shutdown of writing");
         let response = peer.response_left.min(bytes.len());
         peer.response_left -= response;
@@ -289,6 +297,12 @@ impl Run {
                 let before = self.sent.insert(acquire.owner, acquire.key.to_key());
                 assert!(before.is_none() || self.was_redirected, "sent again (CA-3)");
             }
+        }
+        if peer.decoder.is_mid_frame()
+            && let Ok(Some(frame)) = peer.decoder.clone().next(&mut rest)
+            && let Ok(Request::Acquire(acquire)) = Request::parse(frame)
+        {
+            self.begun.insert(acquire.owner);
         }
     }
 
