@@ -22,6 +22,8 @@ pub enum Pace {
     Slow,
     /// Nothing else may run meanwhile: it counts.
     Alone,
+    /// It runs when all others have: it stops what is judged.
+    Last,
 }
 
 /// What is known of a case before it runs.
@@ -76,6 +78,13 @@ impl<C> Case<C> {
     #[must_use]
     pub const fn alone(mut self) -> Self {
         self.info.pace = Pace::Alone;
+        self
+    }
+
+    /// The same, but it runs when all others have.
+    #[must_use]
+    pub const fn last(mut self) -> Self {
+        self.info.pace = Pace::Last;
         self
     }
 

@@ -13,13 +13,11 @@ const MARKERS: [&str; 2] = ["<!-- the table begins -->\n", "<!-- the table ends 
 /// Clauses that cannot be seen from outside, and why.
 const UNSEEN: &[(&str, &str)] = &[
     ("TR-1", "`TCP_NODELAY` is an option of the peer's socket, and the port a matter of its configuration"),
-    ("TR-8", "the suite does not stop the server that it judges"),
     ("TR-11", "an option of the peer's socket, which works only when a network fails for a minute"),
     ("AU-9", "about programs, not about the wire"),
     ("FR-11", "says so itself"),
     ("FI-7", "about what may be claimed"),
     ("FI-8", "nobody outside knows when a counter begins anew, or restarts the server to see"),
-    ("ER-7", "the suite does not stop the server that it judges"),
     ("ER-8", "only a cluster without a leader says it"),
     ("OP-11", "the suite does not put the server's host to sleep"),
     ("EX-1", "about the reference server; what can be seen of it is in EX-2"),

@@ -1,4 +1,5 @@
-//! Runs cases: first those that want to be alone, then the quick ones a few at a time, and all slow ones beside them.
+//! Runs cases: first those that want to be alone, then the quick ones a few at a time and all slow ones beside them, then
+//! those that have to be last.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,6 +14,9 @@ use crate::watch::Watch;
 
 /// How often a case runs again that was late while this machine was late, too.
 const MORE_TRIES: usize = 2;
+
+/// Between the starts of two slow cases.
+const STAGGER: Duration = Duration::from_millis(10);
 
 /// A case and what it takes to run it.
 pub(crate) struct Job {
@@ -35,10 +39,9 @@ pub(crate) struct Plan {
 /// Runs all; the reports are in the order of the jobs.
 pub(crate) fn run(jobs: Vec<Job>, plan: Plan) -> Vec<CaseReport> {
     let watch = Watch::start();
-    let (alone, others): (Vec<_>, Vec<_>) =
-        jobs.into_iter().enumerate().partition(|(_, job)| job.info.pace == Pace::Alone);
-    let (quick, slow): (Vec<_>, Vec<_>) =
-        others.into_iter().partition(|(_, job)| job.info.pace == Pace::Quick);
+    let mut jobs: Vec<_> = jobs.into_iter().enumerate().collect();
+    let mut of = |pace| jobs.extract_if(.., |(_, job)| job.info.pace == pace).collect::<Vec<_>>();
+    let [alone, quick, slow, last] = [Pace::Alone, Pace::Quick, Pace::Slow, Pace::Last].map(&mut of);
     let quick = Mutex::new(quick.into_iter());
     let reports = Mutex::new(Vec::new());
     let run_one = |(index, job): (usize, Job)| {
@@ -49,6 +52,8 @@ pub(crate) fn run(jobs: Vec<Job>, plan: Plan) -> Vec<CaseReport> {
     thread::scope(|scope| {
         for job in slow {
             scope.spawn(|| run_one(job));
+            // All at once they would overrun a short backlog.
+            thread::sleep(STAGGER);
         }
         for _ in 0..plan.quick_at_once {
             scope.spawn(|| {
@@ -60,6 +65,7 @@ pub(crate) fn run(jobs: Vec<Job>, plan: Plan) -> Vec<CaseReport> {
             });
         }
     });
+    last.into_iter().for_each(run_one);
     let mut reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
     reports.sort_by_key(|&(index, _)| index);
     reports.into_iter().map(|(_, report)| report).collect()

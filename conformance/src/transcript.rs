@@ -130,7 +130,7 @@ pub fn hex(bytes: &[u8]) -> String {
 /// Bytes as text for people: what is no printable ASCII is escaped, and what is long is cut.
 #[must_use]
 pub fn readable(bytes: &[u8]) -> String {
-    const MAX: usize = 48;
+    const MAX: usize = 64;
     let shown = &bytes[..bytes.len().min(MAX)];
     let more = if bytes.len() > MAX { format!("... ({} bytes)", bytes.len()) } else { String::new() };
     format!("\"{}\"{more}", shown.escape_ascii())

@@ -112,7 +112,7 @@ fn listed(case: &CaseInfo) -> String {
     };
     let pace = match case.pace {
         Pace::Slow => ", slow",
-        Pace::Quick | Pace::Alone => "",
+        Pace::Quick | Pace::Alone | Pace::Last => "",
     };
     format!("{} ({level}, {}{pace})\n    {}\n", case.id, case.clauses.join(", "), case.requirement)
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
+use std::process::Command;
 
 use ticketing_conformance::server::{self, Limits, Suite, TlsConnector};
 
@@ -34,6 +35,9 @@ pub(crate) struct Server {
     /// The server is part of a cluster, and may push `L`
     #[arg(long)]
     cluster: bool,
+    /// A shell command that has the server shut down in good order, for the last case; without it that is not run
+    #[arg(long, value_name = "COMMAND")]
+    stop: Option<String>,
     #[command(flatten)]
     run: RunOptions,
 }
@@ -61,6 +65,9 @@ impl Server {
         if self.cluster {
             suite = suite.cluster();
         }
+        if let Some(command) = self.stop {
+            suite = suite.stop(move || run_shell(&command));
+        }
         self.run.finish(&suite.run())
     }
 
@@ -87,4 +94,9 @@ impl Server {
 
 fn resolve(address: &str) -> io::Result<SocketAddr> {
     address.to_socket_addrs()?.next().ok_or_else(|| io::Error::other("no address"))
+}
+
+fn run_shell(command: &str) -> io::Result<()> {
+    let status = Command::new("sh").args(["-c", command]).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("`{command}`: {status}"))) }
 }

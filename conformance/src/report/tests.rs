@@ -97,6 +97,18 @@ fn the_text_has_what_failed_with_all_that_is_needed_to_see_why() {
 }
 
 #[test]
+fn the_text_has_the_end_of_a_long_transcript() {
+    let mut report = three();
+    let transcript = Transcript::new();
+    (0..100).for_each(|number| transcript.event("C1", format!("event {number}")));
+    report.cases[1].transcript = transcript.lines();
+    let text = text(&report);
+    assert!(
+        text.contains("... 76 earlier lines") && !text.contains("event 75\n") && text.contains("event 76\n")
+    );
+}
+
+#[test]
 fn a_server_that_is_down_is_one_error_everywhere() {
     let report = Report { setup_error: Some("connection refused".to_owned()), ..report(&[]) };
     assert_eq!(text(&report), "a \"server\" cannot be judged: connection refused\n");

@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 use super::{CaseReport, Report};
 use crate::case::{Failure, Level, Outcome};
 
+/// How many lines of a transcript are shown: its end.
+const MAX_LINES: usize = 24;
+
 /// Only what did not pass: the requirement, what would have been right, what was seen, and the bytes both ways.
 #[must_use]
 pub fn text(report: &Report) -> String {
@@ -60,7 +63,11 @@ fn write_failure(out: &mut String, case: &CaseReport) -> std::fmt::Result {
     writeln!(out, "    {}", case.info.requirement)?;
     writeln!(out, "  right: {}", right.join("\n     or: "))?;
     writeln!(out, "    got: {got}")?;
-    for line in &case.transcript {
+    let left_out = case.transcript.len().saturating_sub(MAX_LINES);
+    if left_out > 0 {
+        writeln!(out, "              ... {left_out} earlier lines, which are in the JSON")?;
+    }
+    for line in &case.transcript[left_out..] {
         writeln!(out, "  {line}")?;
     }
     writeln!(out)

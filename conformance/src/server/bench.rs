@@ -59,6 +59,16 @@ impl Bench {
         }
     }
 
+    /// Has the server shut down in good order.
+    pub(crate) fn stop_server(&self) -> Verdict {
+        match &self.settings.stop {
+            Some(stop) => {
+                stop().map_err(|error| Stop::not_run(format!("the server cannot be stopped: {error}")))
+            }
+            None => Err(Stop::not_run("the suite was not told how to stop the server")),
+        }
+    }
+
     fn adopt(&mut self, link: std::io::Result<Link>) -> Result<Peer, Stop> {
         self.peers += 1;
         let name = format!("C{}", self.peers);
@@ -69,7 +79,6 @@ impl Bench {
                 self.transcript.clone(),
                 &self.settings.secret,
                 self.settings.timeout,
-                self.settings.is_cluster,
             )),
             Err(error) => Err(Stop::failed(format!("{name} cannot connect: {error}"), "the server accepts")),
         }
@@ -87,9 +96,9 @@ impl Bench {
         key
     }
 
-    /// A fresh owner.
+    /// A fresh owner. No byte of it is 0a: that has a case of its own.
     pub(crate) fn owner(&mut self) -> u64 {
-        self.random.u64(1..)
+        u32::from_be_bytes(std::array::from_fn(|_| self.random.u8(b'\n' + 1..))).into()
     }
 
     /// Asks, without waiting, for a key on a connection of its own; whether it was free. If so, it is free again.

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// In bytes.
+const RECEIVE_BUFFER: usize = 64 * 1024;
 /// How often a reader looks whether its link is over.
 const GLANCE: Duration = Duration::from_millis(100);
 
@@ -95,12 +97,16 @@ impl From<TcpStream> for Link {
     }
 }
 
-/// A TCP connection to this address, with `TCP_NODELAY` (`TR-1`).
+/// A TCP connection to this address, with `TCP_NODELAY` (`TR-1`), and with a small buffer, so that what is not read is
+/// soon not sent either.
 ///
 /// # Errors
 /// If it cannot be made within 5 s.
 pub fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    socket.connect_timeout(&address.into(), CONNECT_TIMEOUT)?;
+    let stream = TcpStream::from(socket);
     stream.set_nodelay(true)?;
     Ok(stream)
 }

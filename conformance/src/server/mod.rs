@@ -8,6 +8,7 @@ mod peer;
 #[cfg(feature = "tls")]
 mod tls;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +38,6 @@ pub fn cases() -> Vec<CaseInfo> {
 }
 
 /// What cases go by.
-#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) secret: Vec<u8>,
     pub(crate) timeout: Duration,
@@ -45,7 +45,11 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     pub(crate) is_cluster: bool,
     pub(crate) seed: u64,
+    pub(crate) stop: Option<Stopper>,
 }
+
+/// Has a server shut down.
+type Stopper = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
 /// All cases for servers, to be run against one.
 pub struct Suite {
@@ -69,6 +73,7 @@ impl Suite {
                 limits: Limits::default(),
                 is_cluster: false,
                 seed: fastrand::u64(..),
+                stop: None,
             },
             selection: Selection::default(),
             gaps: Gaps::default(),
@@ -114,6 +119,13 @@ impl Suite {
     #[must_use]
     pub const fn cluster(mut self) -> Self {
         self.settings.is_cluster = true;
+        self
+    }
+
+    /// How to have the server shut down in good order, which the last case does (`TR-8`). It need not wait for the end.
+    #[must_use]
+    pub fn stop(mut self, stop: impl Fn() -> io::Result<()> + Send + Sync + 'static) -> Self {
+        self.settings.stop = Some(Box::new(stop));
         self
     }
 

@@ -39,7 +39,7 @@ pub(crate) struct Peer {
     name: String,
     secret: Vec<u8>,
     patience: Duration,
-    ignores_leaders: bool,
+    has_heard_leader: bool,
     transcript: Transcript,
     to_writer: Sender<Vec<u8>>,
     written: Receiver<io::Result<()>>,
@@ -67,7 +67,6 @@ impl Peer {
         transcript: Transcript,
         secret: &[u8],
         patience: Duration,
-        ignores_leaders: bool,
     ) -> Self {
         let Link { reader, writer, shutdown, cut, reset } = link;
         let (to_writer, queue) = mpsc::channel();
@@ -84,7 +83,7 @@ impl Peer {
             name,
             secret: secret.to_vec(),
             patience,
-            ignores_leaders,
+            has_heard_leader: false,
             transcript,
             to_writer,
             written,
@@ -115,7 +114,7 @@ impl Peer {
             match self.decoder.line() {
                 Some(Ok(line)) => {
                     let bytes = [&line[..], b"\n"].concat();
-                    self.transcript.received(self.last_at, &self.name, &bytes, "a handshake line");
+                    self.transcript.received(self.last_at, &self.name, &bytes, readable(&line));
                     return Ok(line);
                 }
                 Some(Err(malformed)) => return Err(self.wrong(&malformed.to_string(), RIGHT)),
@@ -179,30 +178,36 @@ impl Peer {
         _ = self.to_writer.send(bytes.to_vec());
     }
 
-    /// Waits until the transport has taken what was posted.
-    pub(crate) fn flood_is_taken(&mut self) -> Verdict {
-        match self.written.recv_timeout(self.patience) {
-            Ok(Ok(())) => Ok(()),
+    /// Whether the transport has taken all of what was posted last, after this long at most.
+    pub(crate) fn is_taken(&mut self, patience: Duration) -> Result<bool, Stop> {
+        match self.written.recv_timeout(patience) {
+            Ok(Ok(())) => Ok(true),
             Ok(Err(error)) => {
                 Err(Stop::failed(format!("writing failed: {error}"), "the server takes all of it"))
             }
-            Err(_) => Err(Stop::failed("the server did not take all of it", "the server takes all of it")),
+            Err(_) => Ok(false),
         }
     }
 
-    /// Goes on writing until it fails, reading nothing.
-    pub(crate) fn flood_is_cut(&mut self, patience: Duration) -> Verdict {
+    /// Writes the same again and again, reading nothing, until that fails.
+    pub(crate) fn flood_until_cut(&mut self, bytes: &[u8], meaning: &str, patience: Duration) -> Verdict {
+        const MOST: usize = 16 << 20;
         const GLANCE: Duration = Duration::from_millis(200);
         let deadline = Instant::now() + patience;
+        let mut sent = 0;
         loop {
+            if sent < MOST {
+                self.post(bytes, meaning);
+                sent += bytes.len();
+            } else {
+                thread::sleep(GLANCE);
+                self.post(b"\n", "an empty frame");
+            }
             match self.written.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     self.transcript.event(&self.name, format!("writing failed: {error}"));
                     return Ok(());
-                }
-                Ok(Ok(())) => {
-                    thread::sleep(GLANCE);
-                    self.post(b"\n", "an empty frame");
                 }
                 Err(_) => {
                     let got = format!("still open after {:.1} s", patience.as_secs_f64());
@@ -237,8 +242,10 @@ impl Peer {
             match self.decoder.message::<Reply>() {
                 Some(Ok((reply, bytes))) => {
                     self.transcript.received(self.last_at, &self.name, &bytes, reply.to_string());
-                    if !(self.ignores_leaders && matches!(reply, Reply::LeaderChanged { .. })) {
-                        return Ok(Heard::Reply(reply));
+                    match reply {
+                        // It may come at any time, and answers nothing (`RD-3`).
+                        Reply::LeaderChanged { .. } => self.has_heard_leader = true,
+                        reply => return Ok(Heard::Reply(reply)),
                     }
                 }
                 Some(Err(malformed)) => return Err(self.wrong(&malformed.to_string(), right)),
@@ -251,6 +258,11 @@ impl Peer {
                 },
             }
         }
+    }
+
+    /// Whether an `L` was among what was heard.
+    pub(crate) const fn has_heard_leader(&self) -> bool {
+        self.has_heard_leader
     }
 
     /// Whether the connection has ended, as far as it was heard.
@@ -288,6 +300,15 @@ impl Peer {
         match self.hear("the connection is closed")? {
             Heard::End | Heard::Reset => Ok(()),
             Heard::Reply(reply) => Err(Stop::failed(reply.to_string(), "the connection is closed")),
+        }
+    }
+
+    /// The end of the connection, whatever is said before it.
+    pub(crate) fn expect_closed_after_replies(&mut self) -> Verdict {
+        loop {
+            if let Heard::End | Heard::Reset = self.hear("the connection is closed")? {
+                return Ok(());
+            }
         }
     }
 

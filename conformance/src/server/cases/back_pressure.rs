@@ -1,10 +1,9 @@
 //! Peers that do not read.
 
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::super::bench::Bench;
-use super::super::peer::{Heard, Peer};
+use super::super::peer::Heard;
 use crate::case::{Case, Stop, Verdict};
 use crate::wire::{self, Reply};
 
@@ -28,39 +27,48 @@ pub(super) const CASES: &[Case<Bench>] = &[
     .slow(),
 ];
 
-/// Requests whose replies fill every buffer between the server and a peer that does not read.
-const FLOOD: u64 = 80_000;
+/// Releases of nothing with a long key: as many bytes come back as go out, about 1 MB.
+const BATCH: usize = 7_600;
+const MEANING: &str = "7600 releases of nothing, reading no reply";
 
-/// Posts releases of nothing with long keys: as many bytes come back as go out, 11 MB.
-fn flood(peer: &mut Peer, key: &[u8]) {
-    let frames: Vec<u8> = (1..=FLOOD).flat_map(|token| wire::release(token, key)).collect();
-    peer.post(&frames, "80 000 releases of nothing, reading no reply");
+fn batch(key: &[u8]) -> Vec<u8> {
+    wire::release(1, key).repeat(BATCH)
 }
 
 /// R01
 fn slow_reader(bench: &mut Bench) -> Verdict {
-    let key = bench.key_of_len(128);
+    const MOST: usize = 16;
+    const PAUSE: Duration = Duration::from_secs(4);
+    let start = Instant::now();
+    let batch = batch(&bench.key_of_len(128));
     let mut peer = bench.peer()?;
     peer.sentinel(&bench.key("before"))?;
-    flood(&mut peer, &key);
-    sleep(Duration::from_secs(4));
+    // Until every buffer between the two is full, but not for so long that the server gives up.
+    let mut batches = 0;
+    let mut is_taken = true;
+    while is_taken && batches < MOST && start.elapsed() < PAUSE {
+        peer.post(&batch, MEANING);
+        batches += 1;
+        is_taken = peer.is_taken(PAUSE.saturating_sub(start.elapsed()))?;
+    }
     bench.peer()?.sentinel(&bench.key("others-are-served"))?;
-    let mut count = 0;
-    while count < FLOOD {
+    for count in 0..batches * BATCH {
         match peer.hear("N for each release")? {
-            Heard::Reply(Reply::NotHeld { .. }) => count += 1,
+            Heard::Reply(Reply::NotHeld { .. }) => {}
             other => {
                 return Err(Stop::failed(format!("{other}, after {count} replies"), "N for each release"));
             }
         }
     }
-    peer.flood_is_taken()?;
+    if !is_taken && !peer.is_taken(bench.settings().timeout)? {
+        return Err(Stop::failed("the server does not take what it has answered", "it takes all of it"));
+    }
     peer.sentinel(&bench.key("after"))
 }
 
 /// R01
 fn no_reader(bench: &mut Bench) -> Verdict {
-    let (key, long) = (bench.key("k"), bench.key_of_len(128));
+    let (key, batch) = (bench.key("k"), batch(&bench.key_of_len(128)));
     let mut holder = bench.peer()?;
     let token = holder.take(250, 1, &key)?;
     let mut deaf = bench.peer()?;
@@ -70,9 +78,9 @@ fn no_reader(bench: &mut Bench) -> Verdict {
     next.acquire(255, 60, 3, &key)?;
     next.sentinel(&bench.key("queued"))?;
     let start = Instant::now();
-    flood(&mut deaf, &long);
     // Nothing tells when the last byte was taken: some while after the flood began, and 10 s later is the close.
-    deaf.flood_is_cut(WRITE_STALL_TIMEOUT + bench.settings().tolerance * 4)?;
+    let patience = WRITE_STALL_TIMEOUT + 2 * bench.settings().timeout;
+    deaf.flood_until_cut(&batch, MEANING, patience)?;
     if start.elapsed() < WRITE_STALL_TIMEOUT {
         let got = format!("a close after {:.3} s", start.elapsed().as_secs_f64());
         return Err(Stop::failed(got, "a close 10 s after the last byte was taken"));

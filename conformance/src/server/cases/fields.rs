@@ -85,18 +85,18 @@ fn waits(bench: &mut Bench) -> Verdict {
     let mut waiters = Vec::new();
     for wait in waits {
         let mut waiter = bench.peer()?;
-        waiter.acquire(wait, 60, 1, &key)?;
+        waiter.acquire(wait, 60, 2, &key)?;
         waiter.sentinel(&bench.key("queued"))?;
         waiters.push(waiter);
     }
     holder.give_back(token, &key)?;
     for mut waiter in waiters {
-        let token = waiter.granted(1, &key)?;
+        let token = waiter.granted(2, &key)?;
         waiter.give_back(token, &key)?;
     }
     let free = bench.key("free");
     for wait in [0, 1, 255] {
-        holder.acquire(wait, 10, 1, &free)?;
+        holder.acquire(wait, 20, 1, &free)?;
         let token = holder.granted(1, &free)?;
         holder.give_back(token, &free)?;
     }
@@ -106,7 +106,7 @@ fn waits(bench: &mut Bench) -> Verdict {
 /// T01
 fn leases(bench: &mut Bench) -> Verdict {
     let mut peer = bench.peer()?;
-    for lease in [1, 2, 10, 127, 128, 249, 250] {
+    for lease in [1, 2, 30, 127, 128, 249, 250] {
         let key = bench.key(&lease.to_string());
         let token = peer.take(lease, 1, &key)?;
         peer.give_back(token, &key)?;
@@ -141,9 +141,9 @@ fn owners_are_echoed(bench: &mut Bench) -> Verdict {
     let mut peer = bench.peer()?;
     let key = bench.key("k");
     for owner in [1, 0x0102_0304_0506_0708, 0xff00_0000_0000_0000, u64::MAX, 1 << 63] {
-        let token = peer.take(10, owner, &key)?;
+        let token = peer.take(20, owner, &key)?;
         let other = owner ^ 0xf0;
-        peer.acquire(0, 10, other, &key)?;
+        peer.acquire(0, 20, other, &key)?;
         peer.expect(&Reply::TimedOut { owner: other, key: key.clone() })?;
         peer.give_back(token, &key)?;
     }
@@ -264,7 +264,7 @@ fn key_of_128_bytes(bench: &mut Bench) -> Verdict {
     for key in [longest, syllables.clone()] {
         peer.release(1, &key)?;
         peer.expect(&Reply::NotHeld { token: 1, key: key.clone() })?;
-        let token = peer.take(10, 1, &key)?;
+        let token = peer.take(20, 1, &key)?;
         peer.give_back(token, &key)?;
     }
     syllables.push(b'x');
@@ -297,7 +297,7 @@ fn tokens_rise(bench: &mut Bench) -> Verdict {
     for round in 0..20 {
         for (index, peer) in peers.iter_mut().enumerate() {
             let key = bench.key(if round % 2 == 0 { "same" } else { ["a", "b", "c"][index] });
-            let token = peer.take(10, 1, &key)?;
+            let token = peer.take(20, 1, &key)?;
             if token <= last {
                 return Err(Stop::failed(
                     format!("token {token} after {last}"),

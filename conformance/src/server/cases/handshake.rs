@@ -235,25 +235,23 @@ fn spare_bits(bench: &mut Bench) -> Verdict {
 }
 
 fn malformed_response(bench: &mut Bench) -> Verdict {
-    let right = {
+    type Spoil = fn(&[u8]) -> Vec<u8>;
+    let spoilt: [Spoil; 8] = [
+        |_| Vec::new(),
+        |right| right[..42].to_vec(),
+        |right| [right, b"A"].concat(),
+        |right| [right, b"\r"].concat(),
+        |right| [right, b"="].concat(),
+        |right| [&right[..42], b"+"].concat(),
+        |right| [b" ", right].concat(),
+        |_| b"GET / HTTP/1.1\r".to_vec(),
+    ];
+    for spoil in spoilt {
         let mut peer = bench.stranger()?;
         let nonce = peer.challenge()?;
-        peer.response(&nonce)
-    };
-    let text = &right[..43];
-    for line in [
-        b"\n".to_vec(),
-        [&text[..42], b"\n"].concat(),
-        [text, b"A\n"].concat(),
-        [text, b"\r\n"].concat(),
-        [text, b"=\n"].concat(),
-        [&text[..42], b"+\n"].concat(),
-        [b"\n", &right[..]].concat(),
-        b"GET / HTTP/1.1\r\n".to_vec(),
-    ] {
-        let mut peer = bench.stranger()?;
-        peer.challenge()?;
-        peer.send_meaning(&line, &format!("the line {}", readable(&line)))?;
+        let right = peer.response(&nonce);
+        let line = spoil(&right[..43]);
+        peer.send_meaning(&[&line[..], b"\n"].concat(), &format!("the line {}", readable(&line)))?;
         expect_refusal(&mut peer, "bad_request")?;
     }
     Ok(())

@@ -88,10 +88,10 @@ fn end_for_waiters(bench: &mut Bench) -> Verdict {
         let start = Instant::now();
         holder.take(2, 1, &key)?;
         waiter.acquire(30, 30, 2, &key)?;
-        rows.push((waiter, key, start));
+        rows.push((holder, waiter, key, start));
         sleep(Duration::from_millis(1250));
     }
-    for (mut waiter, key, start) in rows {
+    for (_holder, mut waiter, key, start) in rows {
         let token = waiter.granted(2, &key)?;
         bench.in_time("the waiter's grant", start, LEASE, waiter.heard_at())?;
         waiter.give_back(token, &key)?;

@@ -1,11 +1,12 @@
 //! Gates and limits of a server whose limits are known. These cases have the server to themselves.
 
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::super::bench::Bench;
 use super::super::peer::{Heard, Peer};
 use crate::case::{Case, Stop, Verdict};
-use crate::wire::Reply;
+use crate::wire::{self, Reply};
 
 pub(super) const CASES: &[Case<Bench>] = &[
     Case::new(
@@ -87,62 +88,118 @@ fn busy(owner: u64, key: &[u8]) -> Reply {
     Reply::Busy { owner, key: key.to_vec() }
 }
 
-/// Takes so many keys; each grant must come.
-fn hold(bench: &Bench, peer: &mut Peer, count: u32, lease: u8) -> Result<Vec<(u64, Vec<u8>)>, Stop> {
-    (0..count)
-        .map(|index| {
-            let key = bench.key(&format!("held-{index}"));
-            Ok((peer.take(lease, 1, &key)?, key))
-        })
-        .collect()
+/// An acquire that is granted as soon as there is room: who has a reply may know of it a moment before the server has
+/// noted that it is handed over.
+fn take_soon(bench: &Bench, peer: &mut Peer, owner: u64, key: &[u8]) -> Result<u64, Stop> {
+    const RIGHT: &str = "A: there is room again";
+    let start = Instant::now();
+    loop {
+        peer.acquire(0, 20, owner, key)?;
+        match peer.hear(RIGHT)? {
+            Heard::Reply(Reply::Acquired { token, owner: echoed, key: name })
+                if echoed == owner && name == key =>
+            {
+                return Ok(token);
+            }
+            Heard::Reply(reply)
+                if reply == busy(owner, key) && start.elapsed() < bench.settings().tolerance =>
+            {
+                sleep(Duration::from_millis(20));
+            }
+            other => return Err(Stop::failed(other.to_string(), RIGHT)),
+        }
+    }
+}
+
+/// A connection that holds keys, and gives them back in any case: what comes next must find room.
+struct Holder {
+    peer: Peer,
+    held: Vec<(u64, Vec<u8>)>,
+}
+
+impl Holder {
+    /// Takes so many keys, each of which must be granted.
+    fn take(bench: &mut Bench, count: u32, lease: u8) -> Result<Self, Stop> {
+        let mut holder = Self { peer: bench.peer()?, held: Vec::new() };
+        holder.take_more(bench, count, lease)?;
+        Ok(holder)
+    }
+
+    fn take_more(&mut self, bench: &Bench, count: u32, lease: u8) -> Verdict {
+        for _ in 0..count {
+            let key = bench.key(&format!("held-{}", self.held.len()));
+            let token = self.peer.take(lease, 1, &key)?;
+            self.held.push((token, key));
+        }
+        Ok(())
+    }
+
+    fn key(&self, index: usize) -> Vec<u8> {
+        self.held[index].1.clone()
+    }
+
+    /// Gives the first one back.
+    fn give_back(&mut self) -> Verdict {
+        let (token, key) = self.held.remove(0);
+        self.peer.give_back(token, &key)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let frames: Vec<u8> = self.held.iter().flat_map(|(token, key)| wire::release(*token, key)).collect();
+        // If the connection has failed, so has the case.
+        _ = self.peer.send(&frames);
+        _ = self.peer.end_writing();
+        _ = self.peer.expect_closed_after_replies();
+    }
 }
 
 /// R06, R11
 fn keys(bench: &mut Bench) -> Verdict {
     let limit = known(bench.settings().limits.keys, "keys")?;
-    let [mut holder, mut other] = [bench.peer()?, bench.peer()?];
-    let mut held = hold(bench, &mut holder, closing(limit), 120)?;
-    let (new, taken) = (bench.key("new"), held[0].1.clone());
-    other.acquire(0, 10, 2, &new)?;
+    let mut holder = Holder::take(bench, closing(limit), 120)?;
+    let mut other = bench.peer()?;
+    let (new, taken) = (bench.key("new"), holder.key(0));
+    other.acquire(0, 20, 2, &new)?;
     other.expect(&busy(2, &new))?;
-    other.acquire(60, 10, 2, &new)?;
+    other.acquire(60, 20, 2, &new)?;
     other.expect(&busy(2, &new))?;
-    other.acquire(0, 10, 3, &taken)?;
+    other.acquire(0, 20, 3, &taken)?;
     other.expect(&Reply::TimedOut { owner: 3, key: taken.clone() })?;
-    other.acquire(60, 10, 4, &taken)?;
+    other.acquire(60, 20, 4, &taken)?;
     other.sentinel(&bench.key("queued"))?;
-    let (token, _) = held.remove(0);
-    holder.give_back(token, &taken)?;
+    holder.give_back()?;
     // An admitted waiter passes no gate.
     let token = other.granted(4, &taken)?;
     other.give_back(token, &taken)?;
-    while held.len() > opening(limit) as usize {
-        other.acquire(0, 10, 5, &new)?;
+    while holder.held.len() > opening(limit) as usize {
+        other.acquire(0, 20, 5, &new)?;
         other.expect(&busy(5, &new))?;
-        if let Some((token, key)) = held.pop() {
-            holder.give_back(token, &key)?;
-        }
+        holder.give_back()?;
     }
-    let token = other.take(10, 6, &new)?;
-    other.give_back(token, &new)?;
-    held.iter().try_for_each(|(token, key)| holder.give_back(*token, key))
+    let token = take_soon(bench, &mut other, 6, &new)?;
+    other.give_back(token, &new)
 }
 
 /// R06
 fn expired_keys_do_not_count(bench: &mut Bench) -> Verdict {
     const LEASE: u8 = 3;
     let limit = known(bench.settings().limits.keys, "keys")?;
+    // When so many of them are over, the others are too few to keep the gate closed.
+    let enough = closing(limit) - opening(limit);
+    let mut holder = Holder::take(bench, enough, LEASE)?;
+    let start = Instant::now();
+    holder.take_more(bench, opening(limit), LEASE)?;
     let mut peer = bench.peer()?;
-    hold(bench, &mut peer, closing(limit), LEASE)?;
-    let last = Instant::now();
     let new = bench.key("new");
     loop {
-        peer.acquire(0, 10, 2, &new)?;
+        peer.acquire(0, 20, 2, &new)?;
         match peer.hear("B while the leases run, then A")? {
             Heard::Reply(Reply::Acquired { token, .. }) => break peer.give_back(token, &new),
             Heard::Reply(reply) if reply == busy(2, &new) => {
-                bench.not_overdue(last, Duration::from_secs(LEASE.into()))?;
-                std::thread::sleep(Duration::from_millis(50));
+                bench.not_overdue(start, Duration::from_secs(LEASE.into()))?;
+                sleep(Duration::from_millis(50));
             }
             other => return Err(Stop::failed(other.to_string(), "B while the leases run, then A")),
         }
@@ -151,29 +208,29 @@ fn expired_keys_do_not_count(bench: &mut Bench) -> Verdict {
 
 /// A row of waiters on one held key each, so that no bound per key is met, over connections of which none is full.
 struct Crowd {
-    holder: Peer,
-    held: Vec<(u64, Vec<u8>)>,
     peers: Vec<Peer>,
+    holder: Holder,
     /// Which peer waits for the key of the same number, with which owner.
     waiting: Vec<(usize, u64)>,
 }
 
+/// The owners of a connection are this and those behind it.
+const FIRST_OWNER: u64 = 100;
 /// How many waiters one key and one connection get.
 const PER_KEY: u32 = 25;
 
 impl Crowd {
     /// Lets `count` acquires wait, all of which must be admitted.
     fn gather(bench: &mut Bench, count: u32) -> Result<Self, Stop> {
-        let mut holder = bench.peer()?;
-        let held = hold(bench, &mut holder, count.div_ceil(PER_KEY), 250)?;
-        let mut crowd = Self { holder, held, peers: Vec::new(), waiting: Vec::new() };
-        for index in 0..crowd.held.len() {
-            let key = crowd.held[index].1.clone();
+        let holder = Holder::take(bench, count.div_ceil(PER_KEY), 250)?;
+        let mut crowd = Self { peers: Vec::new(), holder, waiting: Vec::new() };
+        for index in 0..crowd.holder.held.len() {
+            let key = crowd.holder.key(index);
             let mut peer = bench.peer()?;
             let row = PER_KEY.min(count - u32::try_from(crowd.waiting.len()).unwrap_or(count));
-            for owner in 0..u64::from(row) {
-                peer.acquire(255, 60, owner + 1, &key)?;
-                crowd.waiting.push((index, owner + 1));
+            for owner in FIRST_OWNER..FIRST_OWNER + u64::from(row) {
+                peer.acquire(255, 60, owner, &key)?;
+                crowd.waiting.push((index, owner));
             }
             peer.sentinel(&bench.key("queued"))?;
             crowd.peers.push(peer);
@@ -184,19 +241,16 @@ impl Crowd {
     /// Serves one waiter, so that there is one less.
     fn serve_one(&mut self) -> Verdict {
         let (index, owner) = self.waiting.remove(0);
-        let (token, key) = &mut self.held[index];
-        self.holder.give_back(*token, key)?;
+        let (token, key) = &mut self.holder.held[index];
+        self.holder.peer.give_back(*token, key)?;
         *token = self.peers[index].granted(owner, key)?;
         Ok(())
     }
 
-    /// Ends everything.
+    /// Serves all that are left.
     fn disperse(mut self) -> Verdict {
         while !self.waiting.is_empty() {
             self.serve_one()?;
-        }
-        for (token, key) in &self.held {
-            self.holder.give_back(*token, key)?;
         }
         Ok(())
     }
@@ -210,20 +264,20 @@ fn waiters(bench: &mut Bench) -> Verdict {
     }
     let mut crowd = Crowd::gather(bench, closing(limit))?;
     let mut other = bench.peer()?;
-    let (free, taken) = (bench.key("free"), crowd.held[0].1.clone());
-    other.acquire(60, 10, 2, &taken)?;
+    let (free, taken) = (bench.key("free"), crowd.holder.key(0));
+    other.acquire(60, 20, 2, &taken)?;
     other.expect(&busy(2, &taken))?;
-    other.acquire(0, 10, 3, &taken)?;
+    other.acquire(0, 20, 3, &taken)?;
     other.expect(&Reply::TimedOut { owner: 3, key: taken.clone() })?;
-    let token = other.take(10, 4, &free)?;
+    let token = other.take(20, 4, &free)?;
     other.give_back(token, &free)?;
     while crowd.waiting.len() > opening(limit) as usize {
-        other.acquire(60, 10, 5, &taken)?;
+        other.acquire(60, 20, 5, &taken)?;
         other.expect(&busy(5, &taken))?;
         crowd.serve_one()?;
     }
-    let (_, last) = crowd.held.last().cloned().unwrap_or_default();
-    other.acquire(1, 10, 6, &last)?;
+    let last = crowd.holder.key(crowd.holder.held.len() - 1);
+    other.acquire(1, 20, 6, &last)?;
     other.expect(&Reply::TimedOut { owner: 6, key: last })?;
     crowd.disperse()
 }
@@ -236,16 +290,16 @@ fn in_flight(bench: &mut Bench) -> Verdict {
     }
     let mut crowd = Crowd::gather(bench, closing(limit))?;
     let mut other = bench.peer()?;
-    let (free, taken) = (bench.key("free"), crowd.held[0].1.clone());
+    let (free, taken) = (bench.key("free"), crowd.holder.key(0));
     while crowd.waiting.len() > opening(limit) as usize {
         for (wait, key) in [(0, &free), (0, &taken), (60, &taken)] {
-            other.acquire(wait, 10, 2, key)?;
+            other.acquire(wait, 20, 2, key)?;
             other.expect(&busy(2, key))?;
         }
         other.sentinel(&bench.key("releases-pass"))?;
         crowd.serve_one()?;
     }
-    let token = other.take(10, 3, &free)?;
+    let token = take_soon(bench, &mut other, 3, &free)?;
     other.give_back(token, &free)?;
     crowd.disperse()
 }
@@ -258,8 +312,8 @@ fn waiters_of_one_key(bench: &mut Bench) -> Verdict {
     let token = holder.take(250, 1, &key)?;
     let mut peers = Vec::new();
     for index in 0..limit {
-        let owner = u64::from(index % PER_KEY) + 1;
-        if owner == 1 {
+        let owner = FIRST_OWNER + u64::from(index % PER_KEY);
+        if owner == FIRST_OWNER {
             peers.push(bench.peer()?);
         }
         if let Some(peer) = peers.last_mut() {
@@ -274,7 +328,7 @@ fn waiters_of_one_key(bench: &mut Bench) -> Verdict {
     other.acquire(0, 60, 3, &key)?;
     other.expect(&Reply::TimedOut { owner: 3, key: key.clone() })?;
     holder.give_back(token, &key)?;
-    peers[0].granted(1, &key)?;
+    peers[0].granted(FIRST_OWNER, &key)?;
     other.acquire(255, 60, 4, &key)?;
     other.sentinel(&bench.key("queued"))?;
     other.acquire(60, 60, 5, &key)?;
@@ -290,22 +344,22 @@ fn waiters_of_one_key(bench: &mut Bench) -> Verdict {
 
 fn in_flight_on_one_connection(bench: &mut Bench) -> Verdict {
     let limit = known(bench.settings().limits.per_connection, "per_connection")?;
-    let [mut holder, mut full, mut other] = [bench.peer()?, bench.peer()?, bench.peer()?];
-    let mut held = hold(bench, &mut holder, limit.div_ceil(PER_KEY), 250)?;
+    let mut holder = Holder::take(bench, limit.div_ceil(PER_KEY), 250)?;
+    let [mut full, mut other] = [bench.peer()?, bench.peer()?];
     for index in 0..limit {
-        let (_, key) = &held[(index / PER_KEY) as usize];
-        full.acquire(255, 60, u64::from(index) + 1, key)?;
+        let key = holder.key((index / PER_KEY) as usize);
+        full.acquire(255, 60, FIRST_OWNER + u64::from(index), &key)?;
     }
     full.sentinel(&bench.key("queued"))?;
     let free = bench.key("free");
-    full.acquire(0, 60, u64::MAX, &free)?;
-    full.expect(&busy(u64::MAX, &free))?;
-    let token = other.take(10, 1, &free)?;
+    full.acquire(0, 60, 1, &free)?;
+    full.expect(&busy(1, &free))?;
+    let token = other.take(20, 1, &free)?;
     other.give_back(token, &free)?;
-    let (token, key) = held.remove(0);
-    holder.give_back(token, &key)?;
-    let token = full.granted(1, &key)?;
-    let free_token = full.take(10, u64::MAX, &free)?;
+    let key = holder.key(0);
+    holder.give_back()?;
+    let token = full.granted(FIRST_OWNER, &key)?;
+    let free_token = take_soon(bench, &mut full, 1, &free)?;
     full.give_back(free_token, &free)?;
     full.give_back(token, &key)
 }
@@ -329,14 +383,14 @@ fn expect_let_in(bench: &mut Bench) -> Verdict {
         if Instant::now() > deadline {
             return Err(Stop::failed("no connection is let in", "one that has gone makes room for another"));
         }
-        std::thread::sleep(Duration::from_millis(50));
+        sleep(Duration::from_millis(50));
     }
 }
 
 fn connections(bench: &mut Bench) -> Verdict {
     let limit = known(bench.settings().limits.connections, "connections")?;
     // The server may not have seen the end of what was before.
-    std::thread::sleep(Duration::from_millis(500));
+    sleep(Duration::from_millis(500));
     let mut peers = Vec::new();
     for _ in 0..limit {
         let mut peer = bench.peer()?;
@@ -359,7 +413,7 @@ fn connections(bench: &mut Bench) -> Verdict {
 /// A09
 fn unauthenticated(bench: &mut Bench) -> Verdict {
     let limit = known(bench.settings().limits.unauthenticated, "unauthenticated")?;
-    std::thread::sleep(Duration::from_millis(500));
+    sleep(Duration::from_millis(500));
     let mut old = bench.peer()?;
     old.sentinel(&bench.key("in"))?;
     let mut strangers = Vec::new();

@@ -285,13 +285,13 @@ fn long_queue(bench: &mut Bench) -> Verdict {
     }
     for index in 0..WAITERS {
         let peer = &mut peers[index % CONNECTIONS];
-        peer.acquire(255, 60, index as u64 + 2, &key)?;
+        peer.acquire(255, 60, index as u64 + 100, &key)?;
         peer.sentinel(&bench.key("queued"))?;
     }
     holder.give_back(token, &key)?;
     for index in 0..WAITERS {
         let peer = &mut peers[index % CONNECTIONS];
-        let token = peer.granted(index as u64 + 2, &key)?;
+        let token = peer.granted(index as u64 + 100, &key)?;
         peer.give_back(token, &key)?;
     }
     Ok(())

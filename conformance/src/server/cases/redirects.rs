@@ -17,7 +17,11 @@ fn single_server_sends_none(bench: &mut Bench) -> Verdict {
     let mut peer = bench.peer()?;
     peer.sentinel(&bench.key("first"))?;
     let key = bench.key("k");
-    let token = peer.take(10, 1, &key)?;
+    let token = peer.take(20, 1, &key)?;
     peer.give_back(token, &key)?;
-    peer.sentinel(&bench.key("last"))
+    peer.sentinel(&bench.key("last"))?;
+    match peer.has_heard_leader() {
+        false => Ok(()),
+        true => Err(Stop::failed("L", "a single server has no leader to speak of")),
+    }
 }

@@ -1,0 +1,82 @@
+//! One fault each.
+
+/// What is wrong with a model server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    // The handshake.
+    FixedNonce,
+    ShortNonce,
+    AcceptsAnyResponse,
+    AcceptsSpareBits,
+    ComparesLengthOnlyAtTheEnd,
+    RefusesSilently,
+    ExecutesBehindWrongResponse,
+    UnboundedHandshakeLine,
+    NoHandshakeTimeout,
+    HandshakeTimeoutPerByte,
+    HandshakeTimeoutSaysSo,
+    IdleTimeout,
+    // Framing.
+    LineFeedInHeader,
+    FrameTimeoutPerByte,
+    NoFrameTimeout,
+    FrameTimerOutlivesFrame,
+    FramesOf192TooLong,
+    FramesOf193Fit,
+    TooLongOnlyAtLineFeed,
+    StripsCarriageReturn,
+    SkipsUnknownOps,
+    ExecutesFrameAtEnd,
+    KeepAliveIsUnknownOp,
+    ClosesWithoutError,
+    ErrorWithoutClose,
+    // Fields.
+    ClampsLeases,
+    AcceptsOwner0,
+    TruncatesOwners,
+    CountsCharacters,
+    AcceptsAnyBytes,
+    AcceptsSpaceInRelease,
+    FoldsCase,
+    StopsAtNul,
+    KeyBeforeLease,
+    BadKeyCloses,
+    TokensPerKey,
+    // Locks.
+    SameOwnerSameToken,
+    RenewsForOwner,
+    ReleasesWithoutToken,
+    ReleasesOnlyForHolder,
+    ReleasesTwice,
+    Wait0Queues,
+    GrantsAfterTimeout,
+    TimesOutEarly,
+    AnswersInOrderOnly,
+    // Leases.
+    ExpiresLate,
+    ExpiresLateWithoutWaiters,
+    ExpiresEarly,
+    LeaseFromRequest,
+    ForgetsNoDeadline,
+    HoldsEndWithConnection,
+    // Queues.
+    ServesLastFirst,
+    LetsOthersOvertake,
+    KeepsClosedWaiters,
+    // Closing and back-pressure.
+    ClosesWithUnreadInput,
+    WaitsForPeersEnd,
+    CutsSlowReaders,
+    KeepsThoseWhoDoNotRead,
+    // Limits.
+    NoGateBeforeLimit,
+    GateOpensAtOnce,
+    GateStaysClosed,
+    CountsExpiredKeys,
+    OneWaiterTooMany,
+    NoLimitPerConnection,
+    OneConnectionTooMany,
+    UnauthenticatedUnlimited,
+    // Redirects.
+    PushesLeader,
+}
