@@ -61,6 +61,15 @@ pub fn reset_at_close<'a>(stream: impl Into<SockRef<'a>>) -> io::Result<()> {
     stream.into().set_linger(Some(Duration::ZERO))
 }
 
+/// Writes to a socket that does not block, whatever a runtime knows of it. No signal comes of a peer that is gone.
+pub(crate) fn write_now(socket: &SockRef<'_>, bytes: &[u8]) -> io::Result<usize> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let written = rustix::net::send(&**socket, bytes, rustix::net::SendFlags::NOSIGNAL)?;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let written = socket.send(bytes)?;
+    Ok(written)
+}
+
 /// A socket that listens on `address` and does not block.
 ///
 /// An IPv6 address takes IPv6 connections only. On Unix a port with nothing but old connections is free

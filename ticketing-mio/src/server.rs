@@ -99,10 +99,11 @@ impl Server {
             if server.is_over() {
                 return Ok(());
             }
-            if let Err(error) = poll.poll(&mut events, server.next_timeout())
-                && error.kind() != io::ErrorKind::Interrupted
-            {
-                return Err(error);
+            // After a pause of this process there is news behind the interruption, to be heard before deadlines are.
+            while let Err(error) = poll.poll(&mut events, server.next_timeout()) {
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
             }
             events.iter().for_each(|event| server.handle_event(event));
         }

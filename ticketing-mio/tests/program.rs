@@ -2,7 +2,7 @@
 #![cfg(unix)]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -146,6 +146,23 @@ fn term_ends_it_in_good_order_and_a_second_one_at_once() {
     server.signal(Signal::SIGTERM);
     assert_eq!(server.child.wait().expect("it ends").code(), Some(128 + 15));
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+/// `AD-6`: 10 s without progress are the peer's fault only if the server was there to see them.
+#[test]
+fn a_server_that_slept_does_not_blame_those_who_read_meanwhile() {
+    let server = Server::start(&[]);
+    let mut peer = server.deaf();
+    server.signal(Signal::SIGSTOP);
+    // All that the system has for it.
+    let mut space = vec![0; 1 << 16];
+    peer.set_read_timeout(Some(Duration::from_secs(11))).expect("TCP");
+    while peer.read(&mut space).is_ok() {}
+    peer.set_read_timeout(Some(Duration::from_secs(30))).expect("TCP");
+    server.signal(Signal::SIGCONT);
+    for _ in 0..10 {
+        assert_ne!(peer.read(&mut space).expect("the server goes on"), 0);
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use crate::support::{
-    Evidence, PATIENCE, Running, Server, Wire, eventually, quiet_serve, stderr, stdout, ticketing,
+    Evidence, PATIENCE, Running, Server, Wire, eventually, pid, quiet_serve, stderr, stdout, stop, ticketing,
 };
 
 fn serve(arguments: &[&str]) -> Output {
@@ -98,6 +98,24 @@ fn a_second_signal_ends_it_at_once() {
     let start = Instant::now();
     assert_eq!(server.child.wait().expect("it ends").code(), Some(128 + 15));
     assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+/// `AD-6`: 10 s without progress are the peer's fault only if the server was there to see them.
+#[test]
+fn a_server_that_slept_does_not_blame_those_who_read_meanwhile() {
+    let server = Server::start();
+    let mut peer = Wire::connect(&server.address(), b"");
+    peer.be_deaf();
+    stop(pid(&server.child));
+    // All that the system has for it.
+    let mut space = vec![0; 1 << 16];
+    peer.stream.set_read_timeout(Some(Duration::from_secs(11))).expect("TCP");
+    while peer.stream.read(&mut space).is_ok() {}
+    peer.stream.set_read_timeout(Some(PATIENCE)).expect("TCP");
+    server.signal(Signal::SIGCONT);
+    for _ in 0..10 {
+        assert_ne!(peer.stream.read(&mut space).expect("the server goes on"), 0);
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use ticketing_proto::server::{CloseReason, Connection};
 
 use super::shared::{Clock, Shared};
 use crate::runtime::{Alarm, Runtime, Stream as _};
-use crate::socket::reset_at_close;
+use crate::socket::{reset_at_close, write_now};
 
 /// How often a connection is read before others have their turn.
 const ROUNDS_PER_TURN: usize = 4;
@@ -92,6 +92,9 @@ impl<R: Runtime> Peer<R> {
             // Cut before this task could be woken for it.
             return Poll::Ready(Ok(()));
         }
+        if self.connection.poll_timeout().is_some_and(|deadline| deadline <= shared.clock.now()) {
+            self.flush_overdue(shared)?;
+        }
         // Whatever has woken this task, the hub knows; and it says so with input, too.
         let mut is_to_ask = true;
         for round in 1..=ROUNDS_PER_TURN {
@@ -152,13 +155,31 @@ impl<R: Runtime> Peer<R> {
 
     /// Writes what is owed, until nothing is or the transport is full.
     fn flush(&mut self, shared: &Shared, context: &mut Context<'_>) -> io::Result<()> {
+        self.write(shared, |stream, batch| stream.poll_write(context, batch))
+    }
+
+    /// The same before a deadline is judged. If the peer is at fault, this changes nothing; if this process was
+    /// paused, what the peer has read meanwhile speaks for it (`AD-6`). A runtime may hear of the time before it hears
+    /// of the socket, so the system is asked.
+    fn flush_overdue(&mut self, shared: &Shared) -> io::Result<()> {
+        self.write(shared, |stream, batch| match write_now(&stream.socket(), batch) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+            result => Poll::Ready(result),
+        })
+    }
+
+    fn write(
+        &mut self,
+        shared: &Shared,
+        mut write: impl FnMut(&mut R::Stream, &[u8]) -> Poll<io::Result<usize>>,
+    ) -> io::Result<()> {
         BATCH.with_borrow_mut(|batch| {
             loop {
                 batch.clear();
                 if !self.connection.poll_transmit(batch) {
                     return Ok(());
                 }
-                let taken = match self.stream.poll_write(context, batch) {
+                let taken = match write(&mut self.stream, batch) {
                     Poll::Ready(taken) => taken?,
                     Poll::Pending => 0,
                 };

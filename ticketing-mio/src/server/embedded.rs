@@ -141,6 +141,8 @@ impl EmbeddedServer {
     pub fn turn(&mut self) {
         self.heed_calls();
         self.accept();
+        // Who has made room by reading is not blamed for a pause of this process (`AD-6`).
+        self.send_all();
         for _ in 0..self.readers.len() {
             if let Some(place) = self.readers.pop_front() {
                 self.receive(place);
@@ -153,6 +155,10 @@ impl EmbeddedServer {
         self.refill = self.refill.take().and_then(|refill| refill.turn(now, &mut self.core, &self.log));
         // What one read brought goes out in one write.
         self.obey();
+        self.send_all();
+    }
+
+    fn send_all(&mut self) {
         while let Some(place) = self.senders.pop_front() {
             self.send(place);
             self.obey();
