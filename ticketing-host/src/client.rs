@@ -4,6 +4,7 @@
 //! the lock of [`Shared`]. The one that is here is for any async [`Runtime`](crate::runtime::Runtime); an adapter
 //! without one brings its own.
 
+mod addresses;
 mod connect;
 mod driver;
 mod handle;
@@ -17,11 +18,12 @@ use std::sync::Arc;
 
 use ticketing_proto::client::{Broker, BrokerConfig, ConfigError};
 
+pub use addresses::Addresses;
 pub use handle::{Client, ClientBuilder};
-pub use outgoing::Outgoing;
-pub use shared::{Handle, Shared};
+pub use outgoing::{Connections, Outgoing, READS_PER_TURN, WRITES_PER_TURN};
+pub use shared::Shared;
 pub use ticket::{Acquiring, Releasing, Ticket};
-pub use watch::{ClientClosed, ended, ready};
+pub use watch::ClientClosed;
 
 use crate::clock;
 

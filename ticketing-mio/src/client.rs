@@ -9,15 +9,13 @@ mod ticket;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::thread;
 
 use mio::{Events, Poll, Registry, Token, Waker};
-use ticketing_host::client::{ClientClosed, Handle, ended, ready};
-use ticketing_proto::client::{
-    AcquireError, AcquireOptions, Broker, BrokerConfig, ConfigError, Failure, Stats,
-};
+use ticketing_host::client::{self as host, ClientClosed};
+use ticketing_proto::client::{AcquireError, AcquireOptions, BrokerConfig, ConfigError};
 use ticketing_proto::tls::ClientTls;
 use ticketing_proto::wire::auth::Secret;
 
@@ -31,7 +29,8 @@ pub use ticketing_host::clock::now;
 /// How many events one poll takes.
 const EVENTS: usize = 64;
 
-/// A client of a Ticketing service: cheap to clone, and all clones are one client, with the same connections.
+/// A client of a Ticketing service, cheap to clone: a [`host::Client`] whose calls block. All clones are one client,
+/// with the same connections.
 ///
 /// Its connections belong to a thread of its own, or to [somebody else's loop](ClientBuilder::embed); acquires,
 /// releases and tickets can be used from any thread. The thread ends after [`close`](Self::close), or when the last
@@ -40,10 +39,8 @@ const EVENTS: usize = 64;
 ///
 /// What blocks here must not be called on the thread of a loop that the client is embedded in: it would wait for
 /// itself.
-#[derive(Clone)]
-pub struct Client {
-    handle: Arc<Handle>,
-}
+#[derive(Clone, Debug)]
+pub struct Client(host::Client<()>);
 
 impl Client {
     /// What a client is made with.
@@ -65,67 +62,45 @@ impl Client {
     /// # Errors
     /// [`AcquireError`]
     pub fn try_acquire(&self, key: &str, options: AcquireOptions) -> Result<Ticket, AcquireError> {
-        Acquiring::begin(&self.handle, key, options, false).wait()
+        Acquiring(self.0.try_acquire(key, options)).wait()
     }
 
     /// Begins to acquire a lock, and does not block. Dropping what it gives cancels (`CA-11`).
     pub fn begin(&self, key: &str, options: AcquireOptions) -> Acquiring {
-        Acquiring::begin(&self.handle, key, options, true)
+        Acquiring(self.0.acquire(key, options))
     }
 
     /// Blocks until some connection can carry requests. Acquires need not wait for this: they do so themselves,
     /// within their deadlines. For as long as nothing can be reached, or every connection is refused, it goes on
-    /// waiting; [`last_failure`](Self::last_failure) and [`connect_error`](Self::connect_error) say what is wrong
-    /// meanwhile. As success is silent (`AU-3`), the server may still refuse the token afterwards.
+    /// waiting; [`last_failure`](host::Client::last_failure) and [`connect_error`](host::Client::connect_error) say
+    /// what is wrong meanwhile. As success is silent (`AU-3`), the server may still refuse the token afterwards.
     ///
     /// # Errors
     /// When the client was closed.
     pub fn wait_ready(&self) -> Result<(), ClientClosed> {
-        block_on(ready(Arc::clone(&self.handle)))
-    }
-
-    /// Whether some connection can carry requests.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        self.handle.is_ready()
-    }
-
-    /// Why the connections are not usable: the latest failure among those that ended without a later success.
-    #[must_use]
-    pub fn last_failure(&self) -> Option<Failure> {
-        self.handle.look(Broker::last_failure)
-    }
-
-    /// What the system said when a connection could not be made, with its address; `None` once one could.
-    #[must_use]
-    pub fn connect_error(&self) -> Option<Arc<str>> {
-        self.handle.connect_error()
-    }
-
-    /// What the client went through.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        self.handle.look(Broker::stats)
+        block_on(self.0.wait_ready())
     }
 
     /// Begins to end the client, all its clones included (`CC-6`): from this call on acquires are refused, and those
     /// under way end as `Closed` or `Indeterminate`. Releases, also of tickets that are dropped meanwhile, are sent
     /// for 5 s.
     pub fn begin_close(&self) {
-        self.handle.close();
+        // It has begun; who drops this does not wait for it.
+        drop(self.0.close());
     }
 
     /// [Begins to end](Self::begin_close) the client, and blocks until its sockets are closed; while tickets are
     /// held it waits for them, 5 s at most.
     pub fn close(&self) {
-        self.begin_close();
-        block_on(ended(Arc::clone(&self.handle)));
+        block_on(self.0.close());
     }
 }
 
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("is_ready", &self.is_ready()).finish_non_exhaustive()
+impl Deref for Client {
+    type Target = host::Client<()>;
+
+    fn deref(&self) -> &host::Client<()> {
+        &self.0
     }
 }
 
@@ -226,9 +201,9 @@ impl ClientBuilder {
         let Self { config, resolver } = self;
         let addresses = config.addresses.clone();
         let invalid = |error: ConfigError| io::Error::new(io::ErrorKind::InvalidInput, error);
-        let shared = ticketing_host::client::start(config).map_err(invalid)?;
+        let shared = host::start(config).map_err(invalid)?;
         let driver = EmbeddedClient::new(Arc::clone(&shared), addresses, resolver, registry, tokens, waker)?;
-        Ok((Client { handle: Arc::new(Handle::new(shared)) }, driver))
+        Ok((Client(host::Client::of(shared)), driver))
     }
 }
 

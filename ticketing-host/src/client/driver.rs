@@ -1,6 +1,5 @@
 //! The task that owns a client's sockets, on any async runtime.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::mem;
@@ -14,24 +13,21 @@ use ticketing_proto::id::ConnectionId;
 use ticketing_proto::time::Instant;
 use tracing::{debug, warn};
 
+use super::addresses::Addresses;
 use super::connect::{Resolver, connect};
-use super::outgoing::Outgoing;
+use super::outgoing::{Connections, Outgoing, READS_PER_TURN, WRITES_PER_TURN};
 use super::shared::Shared;
 use crate::clock;
 use crate::runtime::{Alarm, Runtime, Stream as _, yield_now};
 
 const READ_BUFFER: usize = 4096;
-/// Reads of one connection, each followed by the others' turns and the timers.
-const READS_PER_TURN: usize = 16;
-/// Writes of one connection, likewise. One carries 64 requests at most.
-const WRITES_PER_TURN: usize = 16;
 
 /// Carries bytes, events and the time between the sockets and the broker, until the client is closed.
 ///
 /// The time is the client's clock, whoever woke the task.
 pub(super) struct Driver<R: Runtime> {
     shared: Arc<Shared>,
-    addresses: Vec<Address>,
+    addresses: Addresses,
     resolver: Resolver,
     peers: Vec<Peer<R>>,
     errands: Vec<Event>,
@@ -41,12 +37,6 @@ pub(super) struct Driver<R: Runtime> {
     /// This task's, as it is registered.
     waker: Waker,
     is_over: bool,
-}
-
-struct Address {
-    text: Box<str>,
-    /// Connections in a row that could not be made.
-    failures: usize,
 }
 
 /// One connection of the broker's.
@@ -74,7 +64,7 @@ impl<R: Runtime> Driver<R> {
     pub(super) fn new(shared: Arc<Shared>, addresses: Vec<Box<str>>, resolver: Resolver) -> Self {
         Self {
             shared,
-            addresses: addresses.into_iter().map(|text| Address { text, failures: 0 }).collect(),
+            addresses: Addresses::new(addresses),
             resolver,
             peers: Vec::new(),
             errands: Vec::new(),
@@ -134,23 +124,16 @@ impl<R: Runtime> Driver<R> {
         let Peer { id, address, .. } = self.peers[at];
         match outcome {
             Ok(stream) => {
-                self.addresses[address].failures = 0;
-                self.shared.note_connect_error(None);
+                self.addresses.connected(address, &self.shared);
                 self.peers[at].stage = Stage::Open(Open { stream, outgoing: Outgoing::default() });
                 self.shared.drive(&mut self.errands, |broker, now| broker.handle_connected(now, id));
             }
             Err(error) => {
                 self.peers[at].stage = Stage::Over;
-                self.note_failure(address, &error);
+                self.addresses.failed(address, &error, &self.shared);
                 self.shared.drive(&mut self.errands, |broker, now| broker.handle_disconnected(now, id));
             }
         }
-    }
-
-    fn note_failure(&mut self, address: usize, error: &dyn fmt::Display) {
-        let address = &mut self.addresses[address];
-        address.failures += 1;
-        self.shared.note_connect_error(Some(format!("{}: {error}", address.text).into()));
     }
 
     fn read(&mut self, cx: &mut Context<'_>, at: usize) -> bool {
@@ -187,20 +170,8 @@ impl<R: Runtime> Driver<R> {
         let mut round = 0;
         loop {
             self.output.clear();
-            let (peers, output) = (&mut self.peers, &mut self.output);
-            let (has_offer, next_timeout) = self.shared.drive(&mut self.errands, |broker, now| {
-                open(peers).for_each(|(id, stream)| stream.outgoing.report(broker, now, id));
-                if round == 0 && broker.poll_timeout().is_some_and(|at| at <= now) {
-                    broker.handle_timeout(now);
-                }
-                let mut has_offer = false;
-                if round < WRITES_PER_TURN {
-                    for (id, stream) in open(peers) {
-                        has_offer |= stream.outgoing.take_offer(broker, now, id, output);
-                    }
-                }
-                (has_offer, broker.poll_timeout())
-            });
+            let (has_offer, next_timeout) =
+                self.shared.exchange(&mut self.errands, &mut self.peers, round, &mut self.output);
             self.run_errands();
             if !has_offer {
                 if round == WRITES_PER_TURN {
@@ -218,8 +189,8 @@ impl<R: Runtime> Driver<R> {
         for errand in errands.drain(..) {
             match errand {
                 Event::Connect { connection, address } => {
-                    let Address { text, failures } = &self.addresses[address];
-                    let connecting = Box::pin(connect::<R>((self.resolver)(text), *failures));
+                    let lookup = (self.resolver)(self.addresses.text(address));
+                    let connecting = Box::pin(connect::<R>(lookup, self.addresses.failures(address)));
                     self.peers.push(Peer { id: connection, address, stage: Stage::Connecting(connecting) });
                 }
                 Event::ShutdownWrite { connection } => {
@@ -231,13 +202,13 @@ impl<R: Runtime> Driver<R> {
                 Event::Disconnect { connection, failure } => {
                     let Some(at) = self.peers.iter().position(|peer| peer.id == connection) else { continue };
                     let peer = self.peers.swap_remove(at);
-                    let address = &self.addresses[peer.address].text;
+                    let address = self.addresses.text(peer.address);
                     match failure {
                         Failure::Auth | Failure::Protocol(_) => warn!(address, %failure, "connection ended"),
                         _ => debug!(address, %failure, "connection ended"),
                     }
                     if let (Stage::Connecting(_), Failure::HandshakeTimeout) = (peer.stage, failure) {
-                        self.note_failure(peer.address, &failure);
+                        self.addresses.failed(peer.address, &failure, &self.shared);
                     }
                 }
                 Event::Closed => self.is_over = true,
@@ -261,6 +232,12 @@ impl<R: Runtime> Open<R> {
         if let Some(offered) = self.outgoing.offered(output) {
             self.outgoing.wrote(self.stream.try_write(offered));
         }
+    }
+}
+
+impl<R: Runtime> Connections for Vec<Peer<R>> {
+    fn visit(&mut self, mut visit: impl FnMut(ConnectionId, &mut Outgoing)) {
+        open(self).for_each(|(id, open)| visit(id, &mut open.outgoing));
     }
 }
 

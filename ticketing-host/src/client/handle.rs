@@ -14,7 +14,7 @@ use ticketing_proto::wire::auth::Secret;
 
 use super::connect::{Resolver, system_resolver};
 use super::driver::Driver;
-use super::shared::Handle;
+use super::shared::{Handle, Shared};
 use super::ticket::Acquiring;
 use super::watch::{ClientClosed, ended, ready};
 use crate::runtime::Runtime;
@@ -25,7 +25,6 @@ use crate::runtime::Runtime;
 /// from anywhere. The task ends after [`close`](Self::close), or when the last handle is gone: every client, ticket
 /// and future of it. Then what is left to release has 5 s to go out (`CC-6`). When the runtime ends first, acquires
 /// under way end as `Closed` or `Indeterminate`, and releases as `Unconfirmed`.
-#[derive(Clone)]
 pub struct Client<R> {
     handle: Arc<Handle>,
     runtime: PhantomData<fn() -> R>,
@@ -35,6 +34,14 @@ impl<R: Runtime> Client<R> {
     /// What a client is made with.
     pub fn builder() -> ClientBuilder<R> {
         ClientBuilder::new()
+    }
+}
+
+impl<R> Client<R> {
+    /// For adapters with a driver of their own, which `shared` has.
+    #[must_use]
+    pub fn of(shared: Arc<Shared>) -> Self {
+        Self { handle: Arc::new(Handle::new(shared)), runtime: PhantomData }
     }
 
     /// Asks for a lock. The acquire is under way, and its wait runs (`CA-1`), from this call on; dropping the future
@@ -100,9 +107,15 @@ impl<R: Runtime> Client<R> {
     }
 }
 
-impl<R: Runtime> fmt::Debug for Client<R> {
+impl<R> fmt::Debug for Client<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("is_ready", &self.is_ready()).finish_non_exhaustive()
+    }
+}
+
+impl<R> Clone for Client<R> {
+    fn clone(&self) -> Self {
+        Self { handle: Arc::clone(&self.handle), runtime: PhantomData }
     }
 }
 
@@ -191,7 +204,7 @@ impl<R: Runtime> ClientBuilder<R> {
         let shared = super::start(config)?;
         let resolver = self.resolver.unwrap_or_else(system_resolver);
         R::spawn(Driver::<R>::new(Arc::clone(&shared), self.addresses, resolver).run());
-        Ok(Client { handle: Arc::new(Handle::new(shared)), runtime: PhantomData })
+        Ok(Client::of(shared))
     }
 }
 

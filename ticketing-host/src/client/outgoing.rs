@@ -4,9 +4,11 @@ use std::io;
 use std::mem;
 use std::ops::Range;
 
-use ticketing_proto::client::Broker;
+use ticketing_proto::client::{Broker, Event};
 use ticketing_proto::id::ConnectionId;
 use ticketing_proto::time::Instant;
+
+use super::shared::Shared;
 
 /// The one batch of a connection that is between the broker and the transport. Its driver goes round:
 /// [`take_offer`](Self::take_offer), [`offered`](Self::offered), a write, [`wrote`](Self::wrote),
@@ -87,5 +89,41 @@ impl Outgoing {
                 broker.handle_write_failed(now, id);
             }
         }
+    }
+}
+
+/// Reads of one connection, each followed by the others' turns and the timers.
+pub const READS_PER_TURN: usize = 16;
+/// Writes of one connection, likewise. One carries 64 requests at most.
+pub const WRITES_PER_TURN: usize = 16;
+
+/// The connections of a driver that are made.
+pub trait Connections {
+    /// Visits each.
+    fn visit(&mut self, visit: impl FnMut(ConnectionId, &mut Outgoing));
+}
+
+impl Shared {
+    /// For the driver, in each round of a turn: tells the broker what the transports took, has it do what is due, and
+    /// appends to `output` what it offers. What is due is done in the first round, 0, and nothing is offered any more
+    /// in round [`WRITES_PER_TURN`]. Gives whether there is an offer, and when the broker wants to be woken.
+    pub fn exchange(
+        &self,
+        errands: &mut Vec<Event>,
+        connections: &mut impl Connections,
+        round: usize,
+        output: &mut Vec<u8>,
+    ) -> (bool, Option<Instant>) {
+        self.drive(errands, |broker, now| {
+            connections.visit(|id, outgoing| outgoing.report(broker, now, id));
+            if round == 0 && broker.poll_timeout().is_some_and(|at| at <= now) {
+                broker.handle_timeout(now);
+            }
+            let mut has_offer = false;
+            if round < WRITES_PER_TURN {
+                connections.visit(|id, outgoing| has_offer |= outgoing.take_offer(broker, now, id, output));
+            }
+            (has_offer, broker.poll_timeout())
+        })
     }
 }

@@ -236,7 +236,7 @@ impl Shared {
     }
 
     /// For the driver: what the system said when a connection could not be made, or that one was.
-    pub fn note_connect_error(&self, error: Option<Arc<str>>) {
+    pub(super) fn note_connect_error(&self, error: Option<Arc<str>>) {
         self.lock().connect_error = error;
     }
 
@@ -290,12 +290,12 @@ impl State {
 
 /// What keeps a client going: when the last one is dropped, the client is closed.
 #[derive(Debug)]
-pub struct Handle(Arc<Shared>);
+pub(super) struct Handle(Arc<Shared>);
 
 impl Handle {
     /// The first handle.
     #[must_use]
-    pub const fn new(shared: Arc<Shared>) -> Self {
+    pub(super) const fn new(shared: Arc<Shared>) -> Self {
         Self(shared)
     }
 }

@@ -114,8 +114,8 @@ enum State {
 }
 
 impl Acquiring {
-    /// For adapters: begins an acquire. One that may not wait for a place in flight (`CC-5`) is refused instead.
-    pub fn begin(handle: &Arc<Handle>, key: &str, options: AcquireOptions, may_wait: bool) -> Self {
+    /// Begins an acquire. One that may not wait for a place in flight (`CC-5`) is refused instead.
+    pub(super) fn begin(handle: &Arc<Handle>, key: &str, options: AcquireOptions, may_wait: bool) -> Self {
         let begun = handle.call(|broker, now| match may_wait {
             true => broker.acquire(now, key, options),
             false => broker.try_acquire(now, key, options),

@@ -15,13 +15,13 @@ pub struct ClientClosed;
 ///
 /// # Errors
 /// When the client was closed, or its driver is gone.
-pub async fn ready(handle: Arc<Handle>) -> Result<(), ClientClosed> {
+pub(super) async fn ready(handle: Arc<Handle>) -> Result<(), ClientClosed> {
     let is_ready = watch(handle, Wait::Ready, Shared::poll_ready).await;
     if is_ready { Ok(()) } else { Err(ClientClosed) }
 }
 
 /// Waits until the driver is gone, and its sockets with it.
-pub async fn ended(handle: Arc<Handle>) {
+pub(super) async fn ended(handle: Arc<Handle>) {
     watch(handle, Wait::End, Shared::poll_end).await;
 }
 

@@ -104,11 +104,11 @@ impl Client for ticketing_mio::Client {
     }
 
     fn last_failure(&self) -> Option<Failure> {
-        self.last_failure()
+        (**self).last_failure()
     }
 
     fn failed_sessions(&self) -> u64 {
-        self.stats().failed_sessions
+        (**self).stats().failed_sessions
     }
 
     fn close(&self) {

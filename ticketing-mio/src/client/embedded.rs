@@ -12,7 +12,7 @@ use std::time::Duration;
 use mio::event::Event as Readiness;
 use mio::net::TcpStream;
 use mio::{Registry, Token, Waker};
-use ticketing_host::client::{Outgoing, Shared};
+use ticketing_host::client::{Addresses, Connections, Outgoing, READS_PER_TURN, Shared, WRITES_PER_TURN};
 use ticketing_host::clock;
 use ticketing_host::names::put_in_turn;
 use ticketing_proto::client::{Broker, Event, Failure};
@@ -23,10 +23,6 @@ use super::connect::Connecting;
 use super::lookup::{Lookups, Resolver};
 use crate::poll::FULL_OR_EMPTY_AFTER_PART;
 
-/// Reads of one connection in a turn.
-const READS_PER_TURN: usize = 16;
-/// Writes of one connection, likewise. One carries 64 requests at most.
-const WRITES_PER_TURN: usize = 16;
 /// Connections of a client with a single address (`CC-1`).
 const CONNECTIONS_TO_ONE_ADDRESS: usize = 2;
 
@@ -38,12 +34,11 @@ const CONNECTIONS_TO_ONE_ADDRESS: usize = 2;
 /// dropped, acquires under way end as `Closed` or `Indeterminate`, and releases as `Unconfirmed`.
 pub struct EmbeddedClient {
     shared: Arc<Shared>,
-    addresses: Vec<Address>,
+    addresses: Addresses,
     lookups: Lookups,
     registry: Registry,
     tokens: Range<usize>,
-    /// By the place of their tokens in the range.
-    peers: Vec<Option<Peer>>,
+    peers: Peers,
     errands: Vec<Event>,
     input: Box<[u8; READ_BUFFER_LEN]>,
     output: Vec<u8>,
@@ -52,11 +47,8 @@ pub struct EmbeddedClient {
     is_over: bool,
 }
 
-struct Address {
-    text: Box<str>,
-    /// Connections in a row that could not be made.
-    failures: usize,
-}
+/// By the place of their tokens in the range.
+struct Peers(Vec<Option<Peer>>);
 
 /// One connection of the broker's.
 struct Peer {
@@ -109,11 +101,11 @@ impl EmbeddedClient {
         shared.register_driver(Arc::new(WakeLoop(Arc::clone(&waker))).into());
         Ok(Self {
             shared,
-            addresses: addresses.into_iter().map(|text| Address { text, failures: 0 }).collect(),
+            addresses: Addresses::new(addresses),
             lookups: Lookups::new(resolver, waker),
             registry,
             tokens,
-            peers: (0..needed).map(|_| None).collect(),
+            peers: Peers((0..needed).map(|_| None).collect()),
             errands: Vec::new(),
             input: Box::new([0; READ_BUFFER_LEN]),
             output: Vec::new(),
@@ -127,7 +119,7 @@ impl EmbeddedClient {
     pub fn handle_event(&mut self, event: &Readiness) {
         let Token(token) = event.token();
         let Some(place) = token.checked_sub(self.tokens.start) else { return };
-        let Some(Some(Peer { stage: Stage::Open(stream), .. })) = self.peers.get_mut(place) else { return };
+        let Some(Some(Peer { stage: Stage::Open(stream), .. })) = self.peers.0.get_mut(place) else { return };
         stream.has_end |= event.is_read_closed() || event.is_error();
         stream.is_readable |= event.is_readable() || stream.has_end;
         if event.is_writable() || event.is_write_closed() || event.is_error() {
@@ -144,7 +136,7 @@ impl EmbeddedClient {
         while let Some((id, found)) = self.lookups.poll() {
             self.looked_up(id, found);
         }
-        for place in 0..self.peers.len() {
+        for place in 0..self.peers.0.len() {
             self.connect(place);
             self.read(place);
         }
@@ -160,7 +152,7 @@ impl EmbeddedClient {
         if self.has_more {
             return Some(Duration::ZERO);
         }
-        let attempts = self.peers.iter().flatten().filter_map(|peer| match &peer.stage {
+        let attempts = self.peers.0.iter().flatten().filter_map(|peer| match &peer.stage {
             Stage::Connecting(connecting) => connecting.deadline(),
             _ => None,
         });
@@ -176,20 +168,20 @@ impl EmbeddedClient {
 
     /// Closes the sockets, and tells those who wait for it, or for what can't come any more.
     fn end(&mut self) {
-        self.peers.clear();
+        self.peers.0.clear();
         self.shared.abandon();
     }
 
     fn looked_up(&mut self, id: ConnectionId, found: io::Result<Vec<SocketAddr>>) {
         // One that comes too late is ignored.
         let of_it = |peer: &Option<Peer>| peer.as_ref().is_some_and(|peer| peer.id == id);
-        let Some(place) = self.peers.iter().position(of_it) else { return };
-        let Some(Peer { address, stage: stage @ Stage::LookingUp, .. }) = &mut self.peers[place] else {
+        let Some(place) = self.peers.0.iter().position(of_it) else { return };
+        let Some(Peer { address, stage: stage @ Stage::LookingUp, .. }) = &mut self.peers.0[place] else {
             return;
         };
         match found {
             Ok(mut addresses) => {
-                put_in_turn(&mut addresses, self.addresses[*address].failures);
+                put_in_turn(&mut addresses, self.addresses.failures(*address));
                 *stage = Stage::Connecting(Connecting::new(addresses, Token(self.tokens.start + place)));
             }
             Err(error) => self.not_connected(place, &error),
@@ -197,14 +189,13 @@ impl EmbeddedClient {
     }
 
     fn connect(&mut self, place: usize) {
-        let Some(Peer { id, address, stage }) = &mut self.peers[place] else { return };
+        let Some(Peer { id, address, stage }) = &mut self.peers.0[place] else { return };
         let Stage::Connecting(connecting) = stage else { return };
         match connecting.poll(&self.registry) {
             None => {}
             Some(Ok(socket)) => {
                 let id = *id;
-                self.addresses[*address].failures = 0;
-                self.shared.note_connect_error(None);
+                self.addresses.connected(*address, &self.shared);
                 // What was ready before it was known to be connected is to be looked at.
                 let outgoing = Outgoing::default();
                 *stage = Stage::Open(Stream { socket, is_readable: true, has_end: false, outgoing });
@@ -215,21 +206,15 @@ impl EmbeddedClient {
     }
 
     fn not_connected(&mut self, place: usize, error: &io::Error) {
-        let Some(Peer { id, address, stage }) = &mut self.peers[place] else { return };
+        let Some(Peer { id, address, stage }) = &mut self.peers.0[place] else { return };
         let (id, address) = (*id, *address);
         *stage = Stage::Over;
-        self.note_failure(address, error);
+        self.addresses.failed(address, error, &self.shared);
         self.shared.drive(&mut self.errands, |broker, now| broker.handle_disconnected(now, id));
     }
 
-    fn note_failure(&mut self, address: usize, error: &dyn fmt::Display) {
-        let address = &mut self.addresses[address];
-        address.failures += 1;
-        self.shared.note_connect_error(Some(format!("{}: {error}", address.text).into()));
-    }
-
     fn read(&mut self, place: usize) {
-        let Some(Peer { id, stage, .. }) = &mut self.peers[place] else { return };
+        let Some(Peer { id, stage, .. }) = &mut self.peers.0[place] else { return };
         let Stage::Open(stream) = stage else { return };
         for _ in 0..READS_PER_TURN {
             if !stream.is_readable {
@@ -261,26 +246,14 @@ impl EmbeddedClient {
     fn serve(&mut self) {
         for round in 0..=WRITES_PER_TURN {
             self.output.clear();
-            let (peers, output) = (&mut self.peers, &mut self.output);
-            let has_offer = self.shared.drive(&mut self.errands, |broker, now| {
-                open(peers).for_each(|(id, stream)| stream.outgoing.report(broker, now, id));
-                if round == 0 && broker.poll_timeout().is_some_and(|at| at <= now) {
-                    broker.handle_timeout(now);
-                }
-                let mut has_offer = false;
-                if round < WRITES_PER_TURN {
-                    for (id, stream) in open(peers) {
-                        has_offer |= stream.outgoing.take_offer(broker, now, id, output);
-                    }
-                }
-                has_offer
-            });
+            let (has_offer, _) =
+                self.shared.exchange(&mut self.errands, &mut self.peers, round, &mut self.output);
             self.run_errands();
             if !has_offer {
                 self.has_more |= round == WRITES_PER_TURN;
                 return;
             }
-            for (_, stream) in open(&mut self.peers) {
+            for (_, stream) in open(&mut self.peers.0) {
                 if let Some(offered) = stream.outgoing.offered(&self.output) {
                     stream.outgoing.wrote(stream.socket.write(offered));
                 }
@@ -293,27 +266,27 @@ impl EmbeddedClient {
         for errand in errands.drain(..) {
             match errand {
                 Event::Connect { connection, address } => {
-                    let free = self.peers.iter().position(Option::is_none);
+                    let free = self.peers.0.iter().position(Option::is_none);
                     let place = free.expect("there are as many places as the broker has connections");
-                    self.peers[place] = Some(Peer { id: connection, address, stage: Stage::LookingUp });
-                    self.lookups.begin(connection, &self.addresses[address].text);
+                    self.peers.0[place] = Some(Peer { id: connection, address, stage: Stage::LookingUp });
+                    self.lookups.begin(connection, self.addresses.text(address));
                     self.has_more = true;
                 }
                 Event::ShutdownWrite { connection } => {
-                    if let Some((_, stream)) = open(&mut self.peers).find(|&(id, _)| id == connection) {
+                    if let Some((_, stream)) = open(&mut self.peers.0).find(|&(id, _)| id == connection) {
                         // A connection that can't be shut down any more is over, and reading will tell.
                         let _ = stream.socket.shutdown(Shutdown::Write);
                     }
                 }
                 Event::Disconnect { connection, failure } => {
                     let of_it = |peer: &mut Peer| peer.id == connection;
-                    let Some(peer) = self.peers.iter_mut().find_map(|peer| peer.take_if(of_it)) else {
+                    let Some(peer) = self.peers.0.iter_mut().find_map(|peer| peer.take_if(of_it)) else {
                         continue;
                     };
                     self.lookups.forget(connection);
                     let was_made = matches!(peer.stage, Stage::Open(_) | Stage::Over);
                     if !was_made && failure == Failure::HandshakeTimeout {
-                        self.note_failure(peer.address, &failure);
+                        self.addresses.failed(peer.address, &failure, &self.shared);
                     }
                 }
                 Event::Closed => self.is_over = true,
@@ -334,6 +307,12 @@ impl Drop for EmbeddedClient {
 impl fmt::Debug for EmbeddedClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EmbeddedClient").field("is_over", &self.is_over).finish_non_exhaustive()
+    }
+}
+
+impl Connections for Peers {
+    fn visit(&mut self, mut visit: impl FnMut(ConnectionId, &mut Outgoing)) {
+        open(&mut self.0).for_each(|(id, stream)| visit(id, &mut stream.outgoing));
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use ticketing_host::client::{self as host, Handle};
-use ticketing_proto::client::{AcquireError, AcquireOptions, ReleaseError, Released};
+use ticketing_host::client as host;
+use ticketing_proto::client::{AcquireError, ReleaseError, Released};
 
 use super::block::block_on;
 
@@ -46,13 +45,9 @@ impl Deref for Ticket {
 /// It is a future, too, of any executor.
 #[derive(Debug)]
 #[must_use = "an acquire that is dropped is cancelled"]
-pub struct Acquiring(host::Acquiring);
+pub struct Acquiring(pub(super) host::Acquiring);
 
 impl Acquiring {
-    pub(super) fn begin(handle: &Arc<Handle>, key: &str, options: AcquireOptions, may_wait: bool) -> Self {
-        Self(host::Acquiring::begin(handle, key, options, may_wait))
-    }
-
     /// The outcome, once, as soon as there is one. It does not block: in a loop that the client is [embedded
     /// in](super::ClientBuilder::embed), ask after each turn.
     ///

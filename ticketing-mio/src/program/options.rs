@@ -9,6 +9,7 @@ use ticketing_host::program::{
     Credentials, Failure, Settings, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, TokenVariables, first_token, limit,
     listen_address, token_source, words,
 };
+use ticketing_proto::limits::Limits;
 
 /// What is to be done.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ struct Opt {
 enum Kind {
     /// A value, which help calls so.
     Value(&'static str, fn(&mut Draft, &OsStr) -> Result<(), String>),
+    /// A number, for one of the limits.
+    Limit(fn(&mut Limits) -> &mut u32),
     /// Nothing, or `=true` or `=false`.
     Switch(fn(&mut Draft, bool)),
 }
@@ -113,40 +116,38 @@ const OPTIONS: &[Opt] = &[
     },
     Opt {
         name: "max-connections",
-        kind: Kind::Value("N", |draft, text| set_limit(&mut draft.settings.limits.connections, text)),
+        kind: Kind::Limit(|limits| &mut limits.connections),
         help: "Connections; one beyond is closed right after accept [default: 10000]",
     },
     Opt {
         name: "max-unauthenticated",
-        kind: Kind::Value("N", |draft, text| set_limit(&mut draft.settings.limits.unauthenticated, text)),
+        kind: Kind::Limit(|limits| &mut limits.unauthenticated),
         help: "Connections that are not authenticated yet; likewise [default: 1024]",
     },
     Opt {
         name: "max-keys",
-        kind: Kind::Value("N", |draft, text| set_limit(&mut draft.settings.limits.keys, text)),
+        kind: Kind::Limit(|limits| &mut limits.keys),
         help: "Keys held. At 90 % of it, as of the next two, new ones are refused as busy until it falls\n\
                below 75 % [default: 1000000]",
     },
     Opt {
         name: "max-acquires",
-        kind: Kind::Value("N", |draft, text| set_limit(&mut draft.settings.limits.acquires, text)),
+        kind: Kind::Limit(|limits| &mut limits.acquires),
         help: "Acquires in flight, waiters included [default: 200000]",
     },
     Opt {
         name: "max-waiters",
-        kind: Kind::Value("N", |draft, text| set_limit(&mut draft.settings.limits.waiters, text)),
+        kind: Kind::Limit(|limits| &mut limits.waiters),
         help: "Waiters of all keys [default: 100000]",
     },
     Opt {
         name: "max-waiters-per-key",
-        kind: Kind::Value("N", |draft, text| set_limit(&mut draft.settings.limits.waiters_per_key, text)),
+        kind: Kind::Limit(|limits| &mut limits.waiters_per_key),
         help: "Waiters of one key [default: 10000]",
     },
     Opt {
         name: "max-acquires-per-connection",
-        kind: Kind::Value("N", |draft, text| {
-            set_limit(&mut draft.settings.limits.acquires_per_connection, text)
-        }),
+        kind: Kind::Limit(|limits| &mut limits.acquires_per_connection),
         help: "Acquires in flight of one connection [default: 4096]",
     },
     Opt {
@@ -205,7 +206,7 @@ pub(crate) fn parse(
             .iter()
             .find(|option| name.and_then(|name| name.strip_prefix("--")) == Some(option.name))
             .ok_or_else(|| Failure::usage(format_args!("`{shown}` is no option; --help shows them")))?;
-        if matches!(option.kind, Kind::Value(..)) && value.is_none() {
+        if option.value_name().is_some() && value.is_none() {
             value = arguments.next();
         }
         let flag = format!("--{}", option.name);
@@ -232,19 +233,25 @@ impl Opt {
     }
 
     fn set(&self, draft: &mut Draft, value: Option<&OsStr>) -> Result<(), String> {
-        match (&self.kind, value) {
-            (Kind::Value(_, set), Some(value)) => set(draft, value),
-            (Kind::Value(what, _), None) => Err(format!("it needs a value, {what}")),
-            (Kind::Switch(set), None) => {
-                set(draft, true);
-                Ok(())
+        let needed =
+            || value.ok_or_else(|| format!("it needs a value, {}", self.value_name().unwrap_or_default()));
+        match self.kind {
+            Kind::Value(_, set) => set(draft, needed()?)?,
+            Kind::Limit(field) => *field(&mut draft.settings.limits) = limit(utf8(needed()?)?)?.get(),
+            Kind::Switch(set) => {
+                let text = value.map_or(Ok("true"), utf8)?;
+                set(draft, text.parse().map_err(|_| format!("`{text}` is neither true nor false"))?);
             }
-            (Kind::Switch(set), Some(value)) => {
-                let text = utf8(value)?;
-                let is_on = text.parse().map_err(|_| format!("`{text}` is neither true nor false"))?;
-                set(draft, is_on);
-                Ok(())
-            }
+        }
+        Ok(())
+    }
+
+    /// What help calls its value; a switch needs none.
+    const fn value_name(&self) -> Option<&'static str> {
+        match self.kind {
+            Kind::Value(name, _) => Some(name),
+            Kind::Limit(_) => Some("N"),
+            Kind::Switch(_) => None,
         }
     }
 }
@@ -262,11 +269,6 @@ fn utf8(text: &OsStr) -> Result<&str, String> {
     text.to_str().ok_or_else(|| format!("`{}` is not UTF-8", text.display()))
 }
 
-fn set_limit(field: &mut u32, text: &OsStr) -> Result<(), String> {
-    *field = limit(utf8(text)?)?.get();
-    Ok(())
-}
-
 fn wrong(source: &str, error: &str) -> Failure {
     Failure::usage(format_args!("{source}: {error}"))
 }
@@ -275,12 +277,9 @@ fn wrong(source: &str, error: &str) -> Failure {
 pub(crate) fn help() -> String {
     let mut help = HEAD.to_owned();
     for option in OPTIONS {
-        let value = match option.kind {
-            Kind::Value(what, _) => format!(" {what}"),
-            Kind::Switch(_) => String::new(),
-        };
+        let (space, value) = option.value_name().map_or(("", ""), |name| (" ", name));
         // Writing to a String does not fail.
-        let _ = write!(help, "\n  --{}{value}  [env: {}]\n", option.name, option.variable());
+        let _ = write!(help, "\n  --{}{space}{value}  [env: {}]\n", option.name, option.variable());
         for line in option.help.lines() {
             let _ = writeln!(help, "          {line}");
         }
@@ -320,8 +319,6 @@ Exit codes:
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    use ticketing_proto::limits::Limits;
 
     fn parsed(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Command, Failure> {
         let value =

@@ -5,27 +5,16 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mio::{Events, Poll, Token, Waker};
 use ticketing_mio::{
     AcquireError, AcquireOptions, Client, EmbeddedClient, ReleaseError, Released, Secret, Server,
     ServerConfig, fresh_tokens,
 };
 
+use crate::own_loop::Loop;
+
 const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1)).wait(Duration::from_secs(20));
 
-struct Loop {
-    poll: Poll,
-    events: Events,
-    waker: Arc<Waker>,
-}
-
 impl Loop {
-    fn new() -> Self {
-        let poll = Poll::new().unwrap();
-        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-        Self { poll, events: Events::with_capacity(8), waker }
-    }
-
     fn client(&self, address: &str) -> (Client, EmbeddedClient) {
         let builder = Client::builder().address(address);
         builder.embed(self.poll.registry(), 5..7, Arc::clone(&self.waker)).unwrap()

@@ -6,24 +6,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use mio::{Events, Poll, Token, Waker};
 use ticketing_mio::{EmbeddedServer, Server};
 
+use crate::own_loop::Loop;
 use crate::suite::support::{Client, PATIENCE, Said, config, limited};
 
-struct Loop {
-    poll: Poll,
-    events: Events,
-    waker: Arc<Waker>,
-}
-
 impl Loop {
-    fn new() -> Self {
-        let poll = Poll::new().unwrap();
-        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-        Self { poll, events: Events::with_capacity(64), waker }
-    }
-
     fn round(&mut self, servers: &mut [EmbeddedServer]) {
         let timeout = servers.iter().filter_map(EmbeddedServer::next_timeout).min();
         self.poll.poll(&mut self.events, timeout.or(Some(PATIENCE))).unwrap();
