@@ -8,6 +8,8 @@ mod addresses;
 mod connect;
 mod driver;
 mod handle;
+#[cfg(all(test, loom))]
+mod models;
 mod outgoing;
 mod shared;
 mod ticket;

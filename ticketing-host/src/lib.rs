@@ -15,5 +15,6 @@ pub mod program;
 pub mod runtime;
 pub mod server;
 pub mod socket;
+mod sync;
 #[cfg(feature = "tls")]
 pub mod tls;

@@ -2,6 +2,8 @@
 
 mod alarm;
 mod blocking;
+#[cfg(all(test, loom))]
+pub(crate) mod models;
 mod signal;
 mod task;
 

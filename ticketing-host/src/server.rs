@@ -2,6 +2,8 @@
 
 mod listen;
 mod log;
+#[cfg(all(test, loom))]
+mod models;
 mod peer;
 mod serve;
 mod shared;

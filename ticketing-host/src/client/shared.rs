@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use ticketing_proto::client::{
@@ -13,6 +13,7 @@ use ticketing_proto::client::{
 use ticketing_proto::time::Instant;
 
 use crate::clock;
+use crate::sync::{AtomicBool, Mutex, MutexGuard};
 
 /// The broker behind its lock. Each use is a short section without system calls, waiting or foreign code, so that
 /// a ticket can be dropped anywhere.

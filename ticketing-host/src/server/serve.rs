@@ -98,7 +98,7 @@ impl<R: Runtime> fmt::Debug for Server<R> {
 }
 
 /// Waits for a change that [`Shared::news`] tells of.
-async fn wait_until(shared: &Shared, is_so: impl Fn(&Shared) -> bool) -> io::Result<()> {
+pub(super) async fn wait_until(shared: &Shared, is_so: impl Fn(&Shared) -> bool) -> io::Result<()> {
     loop {
         if shared.is_broken() {
             return Err(io::Error::other("a panic inside the server has left it in an undefined state"));

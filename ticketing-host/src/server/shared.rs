@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::thread;
 
@@ -15,6 +15,7 @@ use ticketing_proto::wire::auth::Secret;
 
 use super::log::Log;
 use crate::runtime::Signal;
+use crate::sync::{AtomicBool, Mutex, MutexGuard};
 
 /// The clock that the core is told: monotonic (`OP-11`).
 #[derive(Clone, Copy, Debug)]
