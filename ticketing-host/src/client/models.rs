@@ -10,8 +10,9 @@ use ticketing_proto::client::{AcquireError, AcquireOptions, BrokerConfig, Event,
 
 use super::driver::Driver;
 use super::shared::{Handle, Shared};
+use super::start;
 use super::ticket::Acquiring;
-use super::{ended, start};
+use super::watch::ended;
 use crate::runtime::models::{Model, Script, check, connects_to, run, settle, spawn};
 
 const ADDRESS: &str = "127.0.0.1:1";
