@@ -16,7 +16,8 @@ use std::env;
 use std::time::SystemTime;
 
 use certificates::{Authority, Calendar};
-use engine::{Plan, Transport, assert_rich, run, run_all};
+use engine::batch::{assert_rich, run_all};
+use engine::{Plan, Transport, run};
 
 const FIXED_SEEDS: u64 = 500;
 const FRESH_SEEDS: u64 = 2000;

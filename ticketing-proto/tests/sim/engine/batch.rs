@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use super::app::OUTCOMES;
@@ -33,39 +33,49 @@ pub(crate) fn judge(plan: &Plan, transport: &Transport) -> Report {
     })
 }
 
-/// Runs all of these seeds. Counts what occurred.
-///
-/// # Panics
-/// At the first seed that breaks a promise, with the smallest plan found that does, and the command that repeats it.
-pub(crate) fn run_all(seeds: Range<u64>, transport: &Transport) -> Tally {
+/// Runs these seeds on all processors, in no order, until `see` has seen enough.
+pub(crate) fn run_each(
+    seeds: Range<u64>,
+    transport: &Transport,
+    see: impl Fn(&Plan, Report) -> ControlFlow<()> + Sync,
+) {
     let next = AtomicU64::new(seeds.start);
-    let has_failed = AtomicBool::new(false);
-    let results = Mutex::new((Tally::new(), None));
     let work = || {
-        while !has_failed.load(Ordering::Relaxed) {
+        loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if !seeds.contains(&seed) {
                 return;
             }
             let plan = Plan::new(seed);
-            let Report { violation, tally, .. } = judge(&plan, transport);
-            let failure = match violation {
-                Some(violation) => Some(describe(&plan, &violation, transport)),
-                None => emptiness(&plan, &tally).map(|what| format!("seed {seed} is too empty: {what}")),
-            };
-            let mut results = results.lock().expect("nobody panics with it");
-            for (what, count) in tally {
-                *results.0.entry(what).or_default() += count;
-            }
-            if let Some(failure) = failure {
-                has_failed.store(true, Ordering::Relaxed);
-                results.1.get_or_insert(failure);
+            if see(&plan, judge(&plan, transport)).is_break() {
+                next.store(seeds.end, Ordering::Relaxed);
             }
         }
     };
     thread::scope(|scope| {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         (0..threads).for_each(|_| _ = scope.spawn(work));
+    });
+}
+
+/// Runs all of these seeds. Counts what occurred.
+///
+/// # Panics
+/// At the first seed that breaks a promise, with the smallest plan found that does, and the command that repeats it.
+pub(crate) fn run_all(seeds: Range<u64>, transport: &Transport) -> Tally {
+    let results = Mutex::new((Tally::new(), None));
+    run_each(seeds, transport, |plan, Report { violation, tally, .. }| {
+        let failure = match violation {
+            Some(violation) => Some(describe(plan, &violation, transport)),
+            None => emptiness(plan, &tally).map(|what| format!("seed {} is too empty: {what}", plan.seed)),
+        };
+        let mut results = results.lock().expect("nobody panics with it");
+        for (what, count) in tally {
+            *results.0.entry(what).or_default() += count;
+        }
+        let Some(failure) = failure else { return ControlFlow::Continue(()) };
+        results.1.get_or_insert(failure);
+        ControlFlow::Break(())
     });
     let (tally, failure) = results.into_inner().expect("nobody panics with it");
     if let Some(failure) = failure {

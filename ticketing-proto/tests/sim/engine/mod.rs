@@ -3,7 +3,7 @@
 //! judges each of them.
 
 mod app;
-mod batch;
+pub(crate) mod batch;
 mod client;
 mod clock;
 mod facts;
@@ -19,7 +19,6 @@ mod shrink;
 mod wire;
 mod world;
 
-pub(crate) use batch::{assert_rich, run_all};
 pub(crate) use facts::CallNo;
 pub(crate) use plan::{CALM, Plan, Setting, Weather};
 pub(crate) use run::run;
