@@ -128,6 +128,8 @@ pub enum Stop {
     Failed(Failure),
     /// Right, but later than the tolerance allows. If this machine was late itself, that proves nothing.
     Late(Failure),
+    /// The suite itself was too slow to see.
+    Disturbed(Failure),
     /// The case asks for what was not given: limits, a half-close, TLS.
     NotRun(String),
 }
@@ -141,6 +143,11 @@ impl Stop {
     /// It came too late: what was seen, and what would have been right.
     pub fn late(got: impl Into<String>, right: impl Into<String>) -> Self {
         Self::Late(Failure { got: got.into(), right: vec![right.into()] })
+    }
+
+    /// The suite itself was too slow: what happened, and what it takes.
+    pub fn disturbed(got: impl Into<String>, right: impl Into<String>) -> Self {
+        Self::Disturbed(Failure { got: got.into(), right: vec![right.into()] })
     }
 
     /// The case asks for something that was not given.

@@ -84,11 +84,11 @@ fn run_job(job: Job, plan: Plan, watch: &Watch) -> CaseReport {
             Err(Stop::Late(failure)) if watch.lateness_since(start) < plan.tolerance / 4 => {
                 Outcome::Failed(failure)
             }
-            Err(Stop::Late(_)) if tries < MORE_TRIES => {
+            Err(Stop::Late(_) | Stop::Disturbed(_)) if tries < MORE_TRIES => {
                 tries += 1;
                 continue;
             }
-            Err(Stop::Late(failure)) => Outcome::Inconclusive(failure),
+            Err(Stop::Late(failure) | Stop::Disturbed(failure)) => Outcome::Inconclusive(failure),
         };
         return CaseReport {
             transcript: transcript.lines(),
@@ -127,6 +127,8 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::case::Case;
 
@@ -180,5 +182,19 @@ mod tests {
         // No lateness ever is.
         let reports = run(late(), Plan { tolerance: Duration::from_secs(100_000), ..PLAN });
         assert!(matches!(reports[0].outcome, Outcome::Failed(_)));
+    }
+
+    /// U06
+    #[test]
+    fn a_case_that_was_disturbed_runs_again_and_is_never_a_failure() {
+        let tries = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&tries);
+        let disturbed = move |_: &Transcript| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Err(Stop::disturbed("3 s", "1 s"))
+        };
+        let reports = run(vec![job("a/disturbed", disturbed)], PLAN);
+        assert!(matches!(reports[0].outcome, Outcome::Inconclusive(_)));
+        assert_eq!(tries.load(Ordering::Relaxed), 1 + MORE_TRIES);
     }
 }

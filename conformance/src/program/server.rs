@@ -14,8 +14,8 @@ use crate::common::{Result, RunOptions};
 #[derive(clap::Args)]
 pub(crate) struct Server {
     /// Where the server is
-    #[arg(value_name = "HOST:PORT", required_unless_present = "list", default_value = "")]
-    address: String,
+    #[arg(value_name = "HOST:PORT", required_unless_present = "list")]
+    address: Option<String>,
     /// A file with the server's token; a line end at its end is not part of it
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -47,14 +47,15 @@ impl Server {
         if let Some(code) = self.run.list(server::cases())? {
             return Ok(code);
         }
-        let address = resolve(&self.address).map_err(|error| format!("{}: {error}", self.address))?;
+        let name = self.address.clone().unwrap_or_default();
+        let address = resolve(&name).map_err(|error| format!("{name}: {error}"))?;
         let suite = if self.tls {
-            Suite::new(self.tls_connector(address)?)
+            Suite::new(self.tls_connector(address, &name)?)
         } else {
             Suite::new(move || server::tcp(address))
         };
         let mut suite = suite
-            .subject(&self.address)
+            .subject(name)
             .secret(self.secret()?)
             .limits(self.limits.unwrap_or_default())
             .select(self.run.selection())
@@ -80,20 +81,25 @@ impl Server {
         Ok(secret)
     }
 
-    fn tls_connector(&self, address: SocketAddr) -> Result<TlsConnector> {
+    fn tls_connector(&self, address: SocketAddr, host: &str) -> Result<TlsConnector> {
         let ca = self
             .ca
             .as_ref()
             .map(|path| fs::read(path).map_err(|error| format!("{}: {error}", path.display())));
-        let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
+        let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
         let name = self.name.as_deref().unwrap_or(host.trim_matches(['[', ']']));
         TlsConnector::new(address, name, ca.transpose()?.as_deref())
             .map_err(|error| format!("TLS: {error}").into())
     }
 }
 
-fn resolve(address: &str) -> io::Result<SocketAddr> {
-    address.to_socket_addrs()?.next().ok_or_else(|| io::Error::other("no address"))
+/// The first of a name's addresses where somebody listens; if nobody does, the first one.
+fn resolve(name: &str) -> io::Result<SocketAddr> {
+    let addresses: Vec<_> = name.to_socket_addrs()?.collect();
+    let first = addresses.first().ok_or_else(|| io::Error::other("no address"))?;
+    let is_alone = addresses.len() == 1;
+    let listening = addresses.iter().find(|address| is_alone || server::tcp(**address).is_ok());
+    Ok(*listening.unwrap_or(first))
 }
 
 fn run_shell(command: &str) -> io::Result<()> {

@@ -140,7 +140,9 @@ impl Bench {
     pub(crate) fn not_later_than(&self, start: Instant, span: Duration) -> Verdict {
         match start.elapsed() <= span {
             true => Ok(()),
-            false => Err(Stop::late("the suite itself was too slow", format!("{span:?} at most until here"))),
+            false => {
+                Err(Stop::disturbed("the suite itself was too slow", format!("{span:?} at most until here")))
+            }
         }
     }
 

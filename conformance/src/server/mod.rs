@@ -192,7 +192,7 @@ impl Suite {
 /// Whether there is anything to judge at all: a server that says a line, takes the response, and answers something.
 fn set_up_error(mut bench: Bench) -> Result<(), String> {
     let reason = |stop: Stop| match stop {
-        Stop::Failed(failure) | Stop::Late(failure) => failure.got,
+        Stop::Failed(failure) | Stop::Late(failure) | Stop::Disturbed(failure) => failure.got,
         Stop::NotRun(reason) => reason,
     };
     let mut peer = bench.stranger().map_err(reason)?;

@@ -294,7 +294,7 @@ pub(crate) const EXPECTED: &[(Fault, &[&str])] = &[
     ),
     (Fault::KeepsThoseWhoDoNotRead, &["back-pressure/no-reader"]),
     (Fault::NoGateBeforeLimit, &["limits/keys", "limits/waiters"]),
-    (Fault::GateOpensAtOnce, &["limits/keys", "limits/expired-keys-do-not-count", "limits/waiters"]),
+    (Fault::GateOpensAtOnce, &["limits/keys", "limits/waiters"]),
     (Fault::GateStaysClosed, &["limits/keys", "limits/waiters"]),
     (Fault::CountsExpiredKeys, &["limits/expired-keys-do-not-count"]),
     (Fault::OneWaiterTooMany, &["limits/waiters-of-one-key"]),

@@ -270,11 +270,13 @@ fn slow_frame(bench: &mut Bench) -> Verdict {
     let mut peer = bench.peer()?;
     let (key, owner) = (bench.key("k"), bench.owner());
     let frame = wire::acquire(0, 5, owner, &key);
-    let pause = Duration::from_secs(3) / u32::try_from(frame.len()).unwrap_or(1);
+    let pause = Duration::from_secs(3).div_f64(frame.len() as f64);
     let start = Instant::now();
+    let mut next = start;
     for byte in frame {
         peer.send_meaning(&[byte], "one byte")?;
-        sleep(pause);
+        next += pause;
+        sleep(next.saturating_duration_since(Instant::now()));
     }
     bench.not_later_than(start, Duration::from_millis(4500))?;
     peer.granted(owner, &key).map(drop)

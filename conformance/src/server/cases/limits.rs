@@ -88,6 +88,20 @@ fn busy(owner: u64, key: &[u8]) -> Reply {
     Reply::Busy { owner, key: key.to_vec() }
 }
 
+/// An acquire that gets `B`. A grant is given back: what comes next must find room.
+fn expect_busy(peer: &mut Peer, wait: u8, owner: u64, key: &[u8]) -> Verdict {
+    peer.acquire(wait, 20, owner, key)?;
+    let right = busy(owner, key);
+    match peer.hear(&right.to_string())? {
+        Heard::Reply(reply) if reply == right => Ok(()),
+        Heard::Reply(granted @ Reply::Acquired { token, .. }) => {
+            peer.give_back(token, key)?;
+            Err(Stop::failed(granted.to_string(), right.to_string()))
+        }
+        other => Err(Stop::failed(other.to_string(), right.to_string())),
+    }
+}
+
 /// An acquire that is granted as soon as there is room: who has a reply may know of it a moment before the server has
 /// noted that it is handed over.
 fn take_soon(bench: &Bench, peer: &mut Peer, owner: u64, key: &[u8]) -> Result<u64, Stop> {
@@ -161,10 +175,8 @@ fn keys(bench: &mut Bench) -> Verdict {
     let mut holder = Holder::take(bench, closing(limit), 120)?;
     let mut other = bench.peer()?;
     let (new, taken) = (bench.key("new"), holder.key(0));
-    other.acquire(0, 20, 2, &new)?;
-    other.expect(&busy(2, &new))?;
-    other.acquire(60, 20, 2, &new)?;
-    other.expect(&busy(2, &new))?;
+    expect_busy(&mut other, 0, 2, &new)?;
+    expect_busy(&mut other, 60, 2, &new)?;
     other.acquire(0, 20, 3, &taken)?;
     other.expect(&Reply::TimedOut { owner: 3, key: taken.clone() })?;
     other.acquire(60, 20, 4, &taken)?;
@@ -174,8 +186,7 @@ fn keys(bench: &mut Bench) -> Verdict {
     let token = other.granted(4, &taken)?;
     other.give_back(token, &taken)?;
     while holder.held.len() > opening(limit) as usize {
-        other.acquire(0, 20, 5, &new)?;
-        other.expect(&busy(5, &new))?;
+        expect_busy(&mut other, 0, 5, &new)?;
         holder.give_back()?;
     }
     let token = take_soon(bench, &mut other, 6, &new)?;
@@ -265,15 +276,13 @@ fn waiters(bench: &mut Bench) -> Verdict {
     let mut crowd = Crowd::gather(bench, closing(limit))?;
     let mut other = bench.peer()?;
     let (free, taken) = (bench.key("free"), crowd.holder.key(0));
-    other.acquire(60, 20, 2, &taken)?;
-    other.expect(&busy(2, &taken))?;
+    expect_busy(&mut other, 60, 2, &taken)?;
     other.acquire(0, 20, 3, &taken)?;
     other.expect(&Reply::TimedOut { owner: 3, key: taken.clone() })?;
     let token = other.take(20, 4, &free)?;
     other.give_back(token, &free)?;
     while crowd.waiting.len() > opening(limit) as usize {
-        other.acquire(60, 20, 5, &taken)?;
-        other.expect(&busy(5, &taken))?;
+        expect_busy(&mut other, 60, 5, &taken)?;
         crowd.serve_one()?;
     }
     let last = crowd.holder.key(crowd.holder.held.len() - 1);
@@ -293,8 +302,7 @@ fn in_flight(bench: &mut Bench) -> Verdict {
     let (free, taken) = (bench.key("free"), crowd.holder.key(0));
     while crowd.waiting.len() > opening(limit) as usize {
         for (wait, key) in [(0, &free), (0, &taken), (60, &taken)] {
-            other.acquire(wait, 20, 2, key)?;
-            other.expect(&busy(2, key))?;
+            expect_busy(&mut other, wait, 2, key)?;
         }
         other.sentinel(&bench.key("releases-pass"))?;
         crowd.serve_one()?;
@@ -322,8 +330,7 @@ fn waiters_of_one_key(bench: &mut Bench) -> Verdict {
         }
     }
     let mut other = bench.peer()?;
-    other.acquire(60, 60, 2, &key)?;
-    other.expect(&busy(2, &key))?;
+    expect_busy(&mut other, 60, 2, &key)?;
     // Wait 0 asks for no place, and another key has its own queue.
     other.acquire(0, 60, 3, &key)?;
     other.expect(&Reply::TimedOut { owner: 3, key: key.clone() })?;
@@ -331,8 +338,7 @@ fn waiters_of_one_key(bench: &mut Bench) -> Verdict {
     peers[0].granted(FIRST_OWNER, &key)?;
     other.acquire(255, 60, 4, &key)?;
     other.sentinel(&bench.key("queued"))?;
-    other.acquire(60, 60, 5, &key)?;
-    other.expect(&busy(5, &key))?;
+    expect_busy(&mut other, 60, 5, &key)?;
     // One that leaves by its end of stream makes room for all of its waiters.
     let mut leaver = peers.pop().unwrap_or(other);
     leaver.end_writing()?;
@@ -352,8 +358,7 @@ fn in_flight_on_one_connection(bench: &mut Bench) -> Verdict {
     }
     full.sentinel(&bench.key("queued"))?;
     let free = bench.key("free");
-    full.acquire(0, 60, 1, &free)?;
-    full.expect(&busy(1, &free))?;
+    expect_busy(&mut full, 0, 1, &free)?;
     let token = other.take(20, 1, &free)?;
     other.give_back(token, &free)?;
     let key = holder.key(0);

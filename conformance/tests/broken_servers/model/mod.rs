@@ -22,8 +22,8 @@ use crate::fault::Fault;
 /// What clients must know.
 pub(crate) const SECRET: &[u8] = b"the secret of the model";
 
-/// How often the loop looks at everything.
-const TURN: Duration = Duration::from_millis(4);
+/// How long the loop naps at most when nothing happens.
+const LONGEST_NAP: Duration = Duration::from_millis(16);
 
 /// A server on a thread of its own, until it is dropped.
 pub(crate) struct Running {
@@ -41,13 +41,16 @@ impl Running {
         let ending = Arc::clone(&is_over);
         let thread = thread::spawn(move || {
             let mut model = Model::new(fault, limits);
+            let mut nap = Duration::ZERO;
             while !ending.load(Ordering::Relaxed) {
                 while let Ok((stream, _)) = listener.accept() {
                     model.accept(stream);
                 }
-                if !model.turn() {
-                    thread::sleep(TURN);
-                }
+                nap = match model.turn() {
+                    true => Duration::ZERO,
+                    false => LONGEST_NAP.min(nap + Duration::from_millis(1)),
+                };
+                thread::sleep(nap);
             }
         });
         Self { address, is_over, thread: Some(thread) }
