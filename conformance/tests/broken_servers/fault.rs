@@ -68,6 +68,7 @@ pub(crate) enum Fault {
     WaitsForPeersEnd,
     CutsSlowReaders,
     KeepsThoseWhoDoNotRead,
+    KeepsUndeliveredGrants,
     // Limits.
     NoGateBeforeLimit,
     GateOpensAtOnce,

@@ -25,10 +25,19 @@ pub(super) const CASES: &[Case<Bench>] = &[
         no_reader,
     )
     .slow(),
+    Case::new(
+        "back-pressure/undelivered-grant-is-released",
+        &["OP-7", "AD-6"],
+        "A grant whose reply was never handed over is released with the end of its connection, and not with its lease.",
+        undelivered_grant_is_released,
+    )
+    .slow(),
 ];
 
 /// Releases of nothing with a long key: as many bytes come back as go out, about 1 MB.
 const BATCH: usize = 7_600;
+/// No transport holds so many of them.
+const MOST: usize = 16;
 const MEANING: &str = "7600 releases of nothing, reading no reply";
 
 fn batch(key: &[u8]) -> Vec<u8> {
@@ -37,7 +46,6 @@ fn batch(key: &[u8]) -> Vec<u8> {
 
 /// R01
 fn slow_reader(bench: &mut Bench) -> Verdict {
-    const MOST: usize = 16;
     const PAUSE: Duration = Duration::from_secs(4);
     let start = Instant::now();
     let batch = batch(&bench.key_of_len(128));
@@ -88,4 +96,39 @@ fn no_reader(bench: &mut Bench) -> Verdict {
     holder.give_back(token, &key)?;
     let token = next.granted(3, &key)?;
     next.give_back(token, &key)
+}
+
+fn undelivered_grant_is_released(bench: &mut Bench) -> Verdict {
+    let (key, batch) = (bench.key("k"), batch(&bench.key_of_len(128)));
+    let mut holder = bench.peer()?;
+    let token = holder.take(250, 1, &key)?;
+    let mut deaf = bench.peer()?;
+    deaf.acquire(255, 250, 2, &key)?;
+    deaf.sentinel(&bench.key("queued"))?;
+    let mut next = bench.peer()?;
+    next.acquire(255, 60, 3, &key)?;
+    next.sentinel(&bench.key("queued"))?;
+    // While nothing moves, the server owes replies, and owes the grant behind them.
+    let mut batches = 0;
+    loop {
+        deaf.post(&batch, MEANING);
+        batches += 1;
+        if !deaf.is_taken(Duration::from_secs(3))? {
+            break;
+        }
+        if batches == MOST {
+            return Err(Stop::disturbed(
+                "the transport takes whatever is sent",
+                "buffers that are full at last",
+            ));
+        }
+    }
+    holder.give_back(token, &key)?;
+    let right = "A for owner 3, 10 s after the connection of owner 2 has stalled";
+    match next.hear_within(WRITE_STALL_TIMEOUT + 2 * bench.settings().timeout, right)? {
+        Heard::Reply(Reply::Acquired { token, owner: 3, key: name }) if name == key => {
+            next.give_back(token, &key)
+        }
+        other => Err(Stop::failed(other.to_string(), right)),
+    }
 }

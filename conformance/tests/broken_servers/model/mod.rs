@@ -189,7 +189,11 @@ impl Model {
         if self.connections.get(&id).is_some_and(Connection::is_over)
             && let Some(connection) = self.connections.remove(&id)
         {
-            self.table.disconnect(now, id, &connection.undelivered());
+            let undelivered = match self.rules.has(Fault::KeepsUndeliveredGrants) {
+                true => Vec::new(),
+                false => connection.undelivered(),
+            };
+            self.table.disconnect(now, id, &undelivered);
             self.deliver(now);
         }
     }
