@@ -46,37 +46,52 @@ type Hook<T> = Box<dyn Fn(T) -> io::Result<()> + Send>;
 pub struct Link {
     pub(super) reader: Box<dyn Read + Send>,
     pub(super) writer: Box<dyn Write + Send>,
+    pub(super) ends: Ends,
+}
+
+/// The ways to end a connection. It is closed when they are dropped.
+#[derive(Default)]
+pub(super) struct Ends {
     pub(super) shutdown: Option<Hook<Shutdown>>,
     pub(super) cut: Option<Hook<()>>,
     pub(super) reset: Option<Hook<()>>,
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if let Some(shutdown) = &self.shutdown {
+            // It may be closed already.
+            _ = shutdown(Shutdown::Both);
+        }
+    }
 }
 
 impl Link {
     /// Two halves of one connection. Each is used from a thread of its own, and may block. A read of 0 bytes is the end
     /// of the stream, as is `UnexpectedEof`.
     pub fn new(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Self {
-        Self { reader: Box::new(reader), writer: Box::new(writer), shutdown: None, cut: None, reset: None }
+        Self { reader: Box::new(reader), writer: Box::new(writer), ends: Ends::default() }
     }
 
     /// With a way to end writing (so that the peer reads an end of stream) or both directions (so that a blocked
     /// read ends). Without it the cases with a half-close are not run.
     #[must_use]
     pub fn with_shutdown(mut self, shutdown: impl Fn(Shutdown) -> io::Result<()> + Send + 'static) -> Self {
-        self.shutdown = Some(Box::new(shutdown));
+        self.ends.shutdown = Some(Box::new(shutdown));
         self
     }
 
     /// With a way to end the transport beneath TLS for writing, without `close_notify` (`TR-12`).
     #[must_use]
     pub fn with_cut(mut self, cut: impl Fn() -> io::Result<()> + Send + 'static) -> Self {
-        self.cut = Some(Box::new(move |()| cut()));
+        self.ends.cut = Some(Box::new(move |()| cut()));
         self
     }
 
     /// With a way to reset the connection. Without it the cases with a reset are not run.
     #[must_use]
     pub fn with_reset(mut self, reset: impl Fn() -> io::Result<()> + Send + 'static) -> Self {
-        self.reset = Some(Box::new(move |()| reset()));
+        self.ends.reset = Some(Box::new(move |()| reset()));
         self
     }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::connector::Link;
+use super::connector::{Ends, Link};
 use crate::case::{Stop, Verdict};
 use crate::transcript::{Transcript, readable};
 use crate::wire::{self, Decoder, Reply, Request};
@@ -49,16 +49,13 @@ pub(crate) struct Peer {
     over: Option<Heard>,
     last_at: Instant,
     threads: [JoinHandle<()>; 2],
-    link: Ends,
+    ends: Ends,
 }
 
 struct Chunk {
     at: Instant,
     read: io::Result<Vec<u8>>,
 }
-
-/// The link without its halves.
-struct Ends(Link);
 
 impl Peer {
     pub(super) fn new(
@@ -68,7 +65,7 @@ impl Peer {
         secret: &[u8],
         patience: Duration,
     ) -> Self {
-        let Link { reader, writer, shutdown, cut, reset } = link;
+        let Link { reader, writer, ends } = link;
         let (to_writer, queue) = mpsc::channel();
         let (done, written) = mpsc::channel();
         let (chunks, from_reader) = mpsc::sync_channel(READS_AHEAD);
@@ -77,8 +74,6 @@ impl Peer {
             thread::spawn(move || read_all(reader, &chunks)),
         ];
         transcript.event(&name, "connected");
-        let link =
-            Ends(Link { reader: Box::new(io::empty()), writer: Box::new(io::sink()), shutdown, cut, reset });
         Self {
             name,
             secret: secret.to_vec(),
@@ -92,7 +87,7 @@ impl Peer {
             over: None,
             last_at: Instant::now(),
             threads,
-            link,
+            ends,
         }
     }
 
@@ -346,28 +341,28 @@ impl Peer {
 
     /// Ends writing. What the server says may still be heard.
     pub(crate) fn end_writing(&mut self) -> Verdict {
-        self.end(|link| link.shutdown.as_ref().map(|end| end(Shutdown::Write)), "half-close")
+        self.end(|ends| ends.shutdown.as_ref().map(|end| end(Shutdown::Write)), "half-close")
     }
 
     /// Ends the transport beneath TLS, without `close_notify`.
     pub(crate) fn cut(&mut self) -> Verdict {
-        self.end(|link| link.cut.as_ref().map(|cut| cut(())), "end beneath TLS")
+        self.end(|ends| ends.cut.as_ref().map(|cut| cut(())), "end beneath TLS")
     }
 
     /// Resets the connection. Once it returns, the reset is on its way.
     pub(crate) fn reset(mut self) -> Verdict {
-        self.end(|link| link.reset.as_ref().map(|end| end(())), "reset")?;
-        let Self { to_writer, from_reader, threads, mut link, .. } = self;
+        self.end(|ends| ends.reset.as_ref().map(|end| end(())), "reset")?;
+        let Self { to_writer, from_reader, threads, mut ends, .. } = self;
         // An end of stream must not come before it. It goes out when the last one lets the socket go.
-        link.0.shutdown = None;
-        drop((link, to_writer, from_reader));
+        ends.shutdown = None;
+        drop((ends, to_writer, from_reader));
         // A thread that panicked has let go, too.
         threads.into_iter().for_each(|thread| _ = thread.join());
         Ok(())
     }
 
-    fn end(&mut self, how: impl Fn(&Link) -> Option<io::Result<()>>, what: &str) -> Verdict {
-        match how(&self.link.0) {
+    fn end(&mut self, how: impl Fn(&Ends) -> Option<io::Result<()>>, what: &str) -> Verdict {
+        match how(&self.ends) {
             None => Err(Stop::not_run(format!("this connector has no {what}"))),
             Some(Ok(())) => {
                 self.transcript.event(&self.name, what);
@@ -422,16 +417,6 @@ impl Peer {
         };
         self.transcript.received(at, &self.name, &[], over.to_string());
         self.over = Some(over);
-    }
-}
-
-impl Drop for Ends {
-    /// Closes, unless it was reset.
-    fn drop(&mut self) {
-        if let Some(shutdown) = &self.0.shutdown {
-            // It may be closed already.
-            _ = shutdown(Shutdown::Both);
-        }
     }
 }
 

@@ -81,9 +81,15 @@ pub(super) const CASES: &[Case<Bench>] = &[
 /// A connection whose acquire stands in the queue.
 fn waiter(bench: &mut Bench, wait: u8, owner: u64, key: &[u8]) -> Result<Peer, Stop> {
     let mut peer = bench.peer()?;
-    peer.acquire(wait, 60, owner, key)?;
-    peer.sentinel(&bench.key("queued"))?;
+    enqueue(bench, &mut peer, wait, owner, key)?;
     Ok(peer)
+}
+
+/// Both in one write, so that nothing can come between them, be the wait ever so short.
+fn enqueue(bench: &Bench, peer: &mut Peer, wait: u8, owner: u64, key: &[u8]) -> Verdict {
+    let sentinel = bench.key("queued");
+    peer.send(&[wire::acquire(wait, 60, owner, key), wire::release(1, &sentinel)].concat())?;
+    peer.expect(&Reply::NotHeld { token: 1, key: sentinel })
 }
 
 /// Each in turn is granted, and releases.
@@ -143,13 +149,14 @@ fn no_overtaking(bench: &mut Bench) -> Verdict {
 
 fn no_overtaking_at_expiry(bench: &mut Bench) -> Verdict {
     let key = bench.key("k");
-    let mut holder = bench.peer()?;
-    holder.take(1, 1, &key)?;
-    let mut queued = waiter(bench, 60, 2, &key)?;
+    let [mut holder, mut queued, mut intruder] = [bench.peer()?, bench.peer()?, bench.peer()?];
+    let start = Instant::now();
+    holder.take(2, 1, &key)?;
+    let queueing = enqueue(bench, &mut queued, 60, 2, &key);
+    bench.not_later_than(start, Duration::from_millis(1900))?;
+    queueing?;
     // From before the expiry until after it, somebody asks for the key all the time.
-    let mut intruder = bench.peer()?;
-    let until = Instant::now() + Duration::from_millis(1500);
-    while Instant::now() < until {
+    while start.elapsed() < Duration::from_millis(2500) {
         intruder.acquire(0, 60, 3, &key)?;
         match intruder.hear("T")? {
             Heard::Reply(Reply::TimedOut { owner: 3, .. }) => {}
