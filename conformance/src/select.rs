@@ -41,7 +41,7 @@ impl Selection {
     }
 }
 
-/// No case has an id that begins so.
+/// No case has an id that begins so, or that fits so.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoMatch {
     /// What was asked for.
@@ -50,7 +50,7 @@ pub struct NoMatch {
 
 impl fmt::Display for NoMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no case has an id that begins with `{}`; --list shows all", self.prefix)
+        write!(f, "no case has an id that fits `{}`; --list shows all", self.prefix)
     }
 }
 

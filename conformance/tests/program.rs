@@ -168,6 +168,9 @@ fn cases_are_listed_without_a_server_and_a_prefix_that_fits_none_is_an_error() {
     let output = program(&["server", "127.0.0.1:1", "--only", "leases/none-such"]);
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("no case has an id that begins with `leases/none-such`"), "{error}");
+    assert!(error.contains("no case has an id that fits `leases/none-such`"), "{error}");
+    let gaps = File::new("misspelt", b"leases/none-* = misspelt\n");
+    let output = program(&["server", "127.0.0.1:1", "--known-gaps", gaps.path()]);
+    assert_eq!(output.status.code(), Some(2));
     assert_eq!(program(&["server"]).status.code(), Some(2));
 }

@@ -59,8 +59,9 @@ impl RunOptions {
         Selection { prefixes: self.prefixes.clone(), skipped: self.skip.clone(), quick: self.quick }
     }
 
-    /// Checks the selection. If only the list is wanted, shows it, and that is all.
+    /// Checks the selection and the known gaps. If only the list is wanted, shows it, and that is all.
     pub(crate) fn list(&self, cases: Vec<CaseInfo>) -> Result<Option<ExitCode>> {
+        self.gaps()?.check(&cases)?;
         let cases = self.selection().apply(cases, |case| *case)?;
         if !self.list {
             return Ok(None);
