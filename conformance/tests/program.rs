@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use fault::Fault;
 use model::{Running, SECRET};
@@ -91,6 +92,20 @@ fn a_server_that_is_silent_does_not_pass() {
     let address = serve(|stream, kept| kept.push(stream));
     let output = program(&["server", &address.to_string(), "--timeout", "1"]);
     expect_no_judgement(&output, "is one side TLS and the other not?");
+}
+
+/// U03
+#[test]
+fn a_server_whose_bytes_trickle_in_does_not_keep_it_waiting() {
+    let address = serve(|mut stream, _| {
+        thread::spawn(move || {
+            while stream.write_all(b"s").is_ok() {
+                thread::sleep(Duration::from_millis(200));
+            }
+        });
+    });
+    let output = program(&["server", &address.to_string(), "--timeout", "1"]);
+    expect_no_judgement(&output, "nothing more than \"s");
 }
 
 /// U02
