@@ -1,9 +1,11 @@
 //! What the server's connections cost: bytes while they are idle, allocations while they are busy.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+#[path = "support/counting.rs"]
+mod counting;
+
 use std::time::Duration;
 
+use counting::{allocations, assert_as_recorded, live_bytes};
 use ticketing_proto::id::{ConnectionId, Owner, Token};
 use ticketing_proto::key::KeyRef;
 use ticketing_proto::limits::{Lease, Limits, READ_BUFFER_LEN, Wait};
@@ -12,33 +14,6 @@ use ticketing_proto::server::{Server, ServerConfig, ServerEvent};
 use ticketing_proto::time::Instant;
 use ticketing_proto::wire::auth::Secret;
 use ticketing_proto::wire::{Acquire, Release, Request};
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-    static LIVE: Cell<usize> = const { Cell::new(0) };
-}
-
-/// The system's allocator, with counts per thread.
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        LIVE.set(LIVE.get().wrapping_add(layout.size()));
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE.set(LIVE.get().wrapping_sub(layout.size()));
-        // SAFETY: the caller's promise; it came from the system's allocator.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const NOW: Instant = Instant::from_origin(Duration::from_secs(1));
 
@@ -95,14 +70,16 @@ fn pairs(keys: impl Iterator<Item = u64>, first_token: u64) -> Vec<u8> {
 
 #[test]
 fn an_idle_connection_costs_at_most_1_kib_also_after_a_burst() {
-    const CONNECTIONS: usize = 1000;
+    const CONNECTIONS: isize = 1000;
     let mut server = server();
     let mut out = Vec::with_capacity(1 << 16);
-    let before = LIVE.get();
+    let before = live_bytes();
     let ids: Vec<_> = (0..CONNECTIONS).map(|_| connect(&mut server)).collect();
     drain(&mut server, &mut out);
-    let idle = (LIVE.get() - before) / CONNECTIONS;
-    assert!(idle <= 1024, "{idle} bytes");
+    let each = |before| (live_bytes() - before) as f64 / CONNECTIONS as f64;
+    let idle = each(before);
+    assert!(idle <= 1024.0, "{idle} bytes");
+    assert_as_recorded("an idle connection", idle, 712.2);
     for (round, &id) in ids.iter().enumerate() {
         let bytes = pairs(0..400, 1 + 400 * round as u64);
         for piece in bytes.chunks(READ_BUFFER_LEN) {
@@ -111,15 +88,44 @@ fn an_idle_connection_costs_at_most_1_kib_also_after_a_burst() {
         let replied = drain(&mut server, &mut out);
         assert_eq!(replied, 400 * (34 + 26), "all granted and released");
     }
-    let after = (LIVE.get() - before) / CONNECTIONS;
-    assert!(after <= 1024, "{after} bytes after a burst");
+    let after = each(before);
+    assert!(after <= 1024.0, "{after} bytes after a burst");
+    assert_as_recorded("an idle connection after a burst", after, 817.2);
+}
+
+/// What the table takes, and what connections and replies add to it.
+#[test]
+fn held_keys_and_waiters_cost_as_much_as_is_recorded() {
+    const COUNT: usize = 8000;
+    let mut server = server();
+    let mut out = Vec::with_capacity(1 << 16);
+    let ids: [_; 4] = std::array::from_fn(|_| connect(&mut server));
+    drain(&mut server, &mut out);
+    let mut ask = |wait, key_of: fn(usize) -> String| {
+        let before = live_bytes();
+        for number in 0..COUNT {
+            let (text, mut bytes) = (key_of(number), Vec::new());
+            let key = KeyRef::new(text.as_bytes()).expect("a key");
+            let owner = Owner::new(number as u64 + 1).expect("an owner");
+            Request::Acquire(Acquire { wait, lease: Lease::DEFAULT, owner, key }).encode(&mut bytes);
+            server.handle_data(NOW, ids[number % ids.len()], &bytes);
+            drain(&mut server, &mut out);
+        }
+        (live_bytes() - before) as f64 / COUNT as f64
+    };
+    let held = ask(Wait::NONE, |number| format!("lock-of-16-{number:05}"));
+    let waiter = ask(Wait::from_secs(200), |_| "lock-of-16-00000".to_owned());
+    let usage = server.usage();
+    assert_eq!((usage.keys.used, usage.waiters.used), (COUNT as u64, COUNT as u64));
+    assert_as_recorded("a held key", held, 82.6);
+    assert_as_recorded("a waiter", waiter, 56.4);
 }
 
 #[test]
 fn a_peer_that_does_not_read_costs_a_bounded_amount() {
     let mut server = server();
     let id = connect(&mut server);
-    let before = LIVE.get();
+    let before = live_bytes();
     let mut bytes = Vec::new();
     let key = KeyRef::new(b"k").expect("a key");
     while bytes.len() < READ_BUFFER_LEN {
@@ -128,12 +134,12 @@ fn a_peer_that_does_not_read_costs_a_bounded_amount() {
     while server.wants_read(id) {
         server.handle_data(NOW, id, &bytes);
     }
-    let cost = LIVE.get() - before - bytes.capacity();
+    let cost = live_bytes() - before - bytes.capacity() as isize;
     assert!(cost <= 160 * 1024, "{cost} bytes for 64 KiB owed");
     server.handle_disconnected(NOW, id);
     drain(&mut server, &mut Vec::new());
     drop(bytes);
-    assert!(LIVE.get() <= before, "nothing is left");
+    assert!(live_bytes() <= before, "nothing is left");
 }
 
 #[test]
@@ -150,9 +156,9 @@ fn requests_allocate_nothing_in_the_steady_state() {
         }
     };
     run(&rounds[..100]);
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     run(&rounds[100..]);
-    assert_eq!(ALLOCATIONS.get() - before, 0, "for 200 requests of one connection");
+    assert_eq!(allocations() - before, 0, "for 200 requests of one connection");
 }
 
 #[test]
@@ -169,9 +175,9 @@ fn a_deep_pipeline_allocates_for_a_batch_and_not_for_a_request() {
         }
     };
     run(&rounds[..10]);
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     run(&rounds[10..]);
-    let count = ALLOCATIONS.get() - before;
+    let count = allocations() - before;
     assert!(count <= 10 * 4, "{count} allocations for 10 batches of 64 requests");
 }
 
@@ -201,8 +207,8 @@ fn a_hand_over_between_connections_allocates_nothing_in_the_steady_state() {
         }
     };
     run(0..200);
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     run(200..400);
-    assert_eq!(ALLOCATIONS.get() - before, 0, "for 200 hand-overs");
+    assert_eq!(allocations() - before, 0, "for 200 hand-overs");
     assert_eq!(server.usage().waiters.used, 1);
 }

@@ -39,3 +39,13 @@ pub(crate) fn allocations() -> usize {
 pub(crate) fn live_bytes() -> isize {
     LIVE.get()
 }
+
+/// Memory is to be had for what it was: a figure of bytes may be a tenth above the one that was recorded here. Whoever
+/// changes it on purpose records the new one.
+///
+/// # Panics
+/// If it is more than that.
+pub(crate) fn assert_as_recorded(what: &str, bytes: f64, recorded: f64) {
+    println!("{what}: {bytes:.1} bytes, {recorded} are recorded");
+    assert!(bytes <= recorded * 1.1, "{what}: {bytes:.1} bytes, more than a tenth above {recorded}");
+}
