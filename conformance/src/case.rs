@@ -126,7 +126,7 @@ pub type Verdict = Result<(), Stop>;
 pub enum Stop {
     /// The requirement does not hold.
     Failed(Failure),
-    /// Right, but later than the tolerance allows. If this machine was late itself, that proves nothing.
+    /// Right, but later than the tolerance allows. Once proves nothing, nor if this machine was late itself.
     Late(Failure),
     /// The suite itself was too slow to see.
     Disturbed(Failure),

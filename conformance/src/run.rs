@@ -12,8 +12,8 @@ use crate::report::CaseReport;
 use crate::transcript::Transcript;
 use crate::watch::Watch;
 
-/// How often a case runs again that was late while this machine was late, too.
-const MORE_TRIES: usize = 2;
+/// How often a case runs again in which something was late: once may be a hiccup.
+const MORE_TRIES: usize = 1;
 
 /// Between the starts of two slow cases.
 const STAGGER: Duration = Duration::from_millis(10);
@@ -81,12 +81,12 @@ fn run_job(job: Job, plan: Plan, watch: &Watch) -> CaseReport {
             Ok(()) => Outcome::Passed,
             Err(Stop::Failed(failure)) => Outcome::Failed(failure),
             Err(Stop::NotRun(reason)) => Outcome::NotRun(reason),
-            Err(Stop::Late(failure)) if watch.lateness_since(start) < plan.tolerance / 4 => {
-                Outcome::Failed(failure)
-            }
             Err(Stop::Late(_) | Stop::Disturbed(_)) if tries < MORE_TRIES => {
                 tries += 1;
                 continue;
+            }
+            Err(Stop::Late(failure)) if watch.lateness_since(start) < plan.tolerance / 4 => {
+                Outcome::Failed(failure)
             }
             Err(Stop::Late(failure) | Stop::Disturbed(failure)) => Outcome::Inconclusive(failure),
         };

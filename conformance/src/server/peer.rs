@@ -206,7 +206,7 @@ impl Peer {
                 }
                 Err(_) => {
                     let got = format!("still open after {:.1} s", patience.as_secs_f64());
-                    return Err(Stop::late(got, "the connection is closed"));
+                    return Err(Stop::failed(got, "the connection is closed"));
                 }
             }
         }

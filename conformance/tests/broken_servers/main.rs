@@ -36,7 +36,7 @@ fn judge(fault: Option<Fault>) -> Report {
         .subject(format!("{fault:?}"))
         .secret(SECRET)
         .limits(LIMITS)
-        .timeout(Duration::from_secs(8))
+        .timeout(Duration::from_secs(10))
         .tolerance(Duration::from_secs(3))
         .run()
 }
@@ -110,7 +110,7 @@ fn a_network_that_takes_its_time_is_not_the_servers_fault() {
 }
 
 /// How many servers are judged at once.
-const AT_ONCE: usize = 12;
+const AT_ONCE: usize = 8;
 
 #[test]
 fn each_broken_server_fails_exactly_the_cases_about_its_fault() {
@@ -122,10 +122,7 @@ fn each_broken_server_fails_exactly_the_cases_about_its_fault() {
                 while let Some((fault, expected)) = EXPECTED.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let report = judge(Some(*fault));
                     if report.failed_ids() != *expected || report.is_success() {
-                        surprises
-                            .lock()
-                            .unwrap()
-                            .push(format!("{fault:?} failed {:#?}", report.failed_ids()));
+                        surprises.lock().unwrap().push(surprise(*fault, expected, report));
                     }
                 }
             });
@@ -133,4 +130,11 @@ fn each_broken_server_fails_exactly_the_cases_about_its_fault() {
     });
     let surprises = surprises.into_inner().unwrap();
     assert!(surprises.is_empty(), "{}", surprises.join("\n"));
+}
+
+/// Which cases failed, and why those that should not have.
+fn surprise(fault: Fault, expected: &[&str], mut report: Report) -> String {
+    let failed = report.failed_ids();
+    report.cases.retain(|case| case.is_failed() && !expected.contains(&case.info.id));
+    format!("{fault:?} failed {failed:#?}\n{report}")
 }
