@@ -4,7 +4,9 @@ use std::io::{self, BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 /// Whether OpenSSL is there to be tested with; says so if it is not.
 pub(crate) fn is_there(test: &str) -> bool {
@@ -29,16 +31,20 @@ impl Server {
         command.args(["s_server", "-accept", "127.0.0.1:0", "-cert"]).arg(certificate).arg("-key").arg(key);
         let mut process = Ended::spawn(command);
         let mut out = BufReader::new(process.0.stdout.take().expect("a pipe"));
-        let mut line = String::new();
-        let address = loop {
-            line.clear();
-            assert_ne!(out.read_line(&mut line).expect("UTF-8"), 0, "it does not serve");
-            if let Some(address) = line.trim_end().strip_prefix("ACCEPT ") {
-                break address.parse().expect("an address");
+        let (found, address) = mpsc::channel();
+        thread::spawn(move || {
+            let mut line = String::new();
+            while out.read_line(&mut line).is_ok_and(|len| len > 0) {
+                if let Some(address) = line.trim_end().strip_prefix("ACCEPT ") {
+                    _ = found.send(address.parse().expect("an address"));
+                    break;
+                }
+                line.clear();
             }
-        };
-        // Whatever it says later is taken from it.
-        thread::spawn(move || io::copy(&mut out, &mut io::sink()));
+            // Whatever it says later is taken from it.
+            io::copy(&mut out, &mut io::sink())
+        });
+        let address = address.recv_timeout(Duration::from_secs(60)).expect("it says where it serves");
         Self { address, _process: process }
     }
 }

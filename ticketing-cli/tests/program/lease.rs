@@ -30,25 +30,25 @@ fn seconds_since_1970() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64()
 }
 
-/// Starts the stubborn command under a lease of 6 s that was waited for for 3 s. Returns when it works, with the
+/// Starts the stubborn command under a lease of 20 s that was waited for for 5 s. Returns when it works, with the
 /// lease's end at the server, which is not before that, in seconds since 1970.
 ///
-/// `run` counts its lease from when it asked, so it is to have stopped the command 3 s before that end: time enough for
+/// `run` counts its lease from when it asked, so it is to have stopped the command 5 s before that end: time enough for
 /// a busy machine.
 fn start(server: &Server, evidence: &Evidence, grace: &str, command: &[&str]) -> (Running, f64) {
     let mut holder = Wire::connect(&server.address(), b"");
     holder.acquire(0, 250, 1, "k");
     let token = holder.acquired("k").1.expect("held");
     let script = stubborn(evidence);
-    let options = ["-w", "60", "--lease", "6", "--budget", "1", "--grace", grace, "k", "--"];
+    let options = ["-w", "60", "--lease", "20", "--budget", "1", "--grace", grace, "k", "--"];
     let run = Running::spawn_piped(&mut server.run(&[&options, command, &["sh", "-c", &script]].concat()));
     wait_for_connections(server, 3);
-    sleep(Duration::from_secs(3));
+    sleep(Duration::from_secs(5));
     let released = seconds_since_1970();
     holder.release(token, "k");
     assert_eq!(holder.released("k"), b'R');
     eventually("a first beat", || evidence.read("beats").contains('\n'));
-    (run, released + 6.0)
+    (run, released + 20.0)
 }
 
 /// Waits for the lock by hand and tells when it came, in seconds since 1970. By then the stubborn command is dead.

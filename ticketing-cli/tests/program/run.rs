@@ -361,7 +361,7 @@ fn a_signal_ends_the_wait_and_leaves_the_queue() {
     assert_eq!(server.run_to_end(&["-n", "k", "--", "true"]).status.code(), Some(0));
 }
 
-/// Waits until so many connections beyond this test's own one wait: seen by a queue that a probe cannot overtake.
+/// Waits until there are so many connections beyond this test's own one.
 fn wait_for_waiters(server: &Server, count: usize) {
     eventually("connections", || connections_to(server) > count);
 }

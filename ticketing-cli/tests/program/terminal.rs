@@ -208,7 +208,7 @@ fn a_wait_counts_on_one_line_that_disappears() {
 #[test]
 fn an_interactive_shell_ends_with_the_lease() {
     let server = Server::start();
-    let script = format!("run --lease 6 k -- bash --norc --noprofile -i; echo rc=$?; {WHERE}");
+    let script = format!("run --lease 20 k -- bash --norc --noprofile -i; echo rc=$?; {WHERE}");
     let mut session = Session::script(&script, &server);
     session.type_in("echo shell-$((40 + 2))\n");
     session.wait_for("shell-42");

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -163,7 +163,9 @@ impl<R: Runtime> Peer<R> {
     /// of the socket, so the system is asked.
     fn flush_overdue(&mut self, shared: &Shared) -> io::Result<()> {
         self.write(shared, |stream, batch| match write_now(&stream.socket(), batch) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                Poll::Pending
+            }
             result => Poll::Ready(result),
         })
     }
@@ -194,7 +196,7 @@ impl<R: Runtime> Peer<R> {
     fn shut_down_write(&self) -> io::Result<()> {
         match self.stream.socket().shutdown(Shutdown::Write) {
             // Reading will tell how it has ended.
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
             other => other,
         }
     }

@@ -10,7 +10,7 @@ use super::automatic::Automatic;
 use super::scripted::{Scripted, soon};
 use crate::adapter::Client;
 
-const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1));
+const OPTIONS: AcquireOptions = AcquireOptions::new(Duration::from_secs(1)).wait(Duration::from_secs(20));
 
 #[tokio::test]
 async fn a_lock_is_acquired_and_released() {

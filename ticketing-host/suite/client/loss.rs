@@ -37,10 +37,10 @@ async fn an_unanswered_acquire_ends_at_its_deadline_and_with_its_connection() {
     let scripted = Scripted::bind().await;
     let (client, mut peer, mut other) = scripted.one(scripted.client()).await;
     let began = Instant::now();
-    let acquiring = client.acquire("lost", OPTIONS.wait(Duration::from_secs(3)));
+    let acquiring = client.acquire("lost", OPTIONS.wait(Duration::from_secs(10)));
     assert_eq!(peer.next().await.expect("an acquire").key(), "lost");
     assert_eq!(soon(acquiring).await.expect_err("it may be granted"), AcquireError::Indeterminate);
-    assert_took(began, Duration::from_secs(3));
+    assert_took(began, Duration::from_secs(10));
     assert_eq!(peer.next().await, None, "the client writes no more");
     other.greet().await;
     let sentinel = client.acquire("sentinel", OPTIONS);
@@ -144,17 +144,17 @@ async fn be_redirected_until_the_deadline() {
             while peer.next_ever().await.is_some() {}
         }
     });
-    let acquiring = client.acquire("k", OPTIONS.wait(Duration::from_secs(4)));
+    let acquiring = client.acquire("k", OPTIONS.wait(Duration::from_secs(10)));
     let error = until(serving, acquiring).await.expect_err("nobody serves");
-    assert_took(began, Duration::from_secs(4));
+    assert_took(began, Duration::from_secs(10));
     // The last frame may be unanswered at the deadline.
     assert!(matches!(error, AcquireError::Timeout | AcquireError::Indeterminate), "{error}");
     let seen = seen.take();
     // Each takes 0.4 s or more.
-    assert!((2..=11).contains(&seen.len()), "{seen:?}");
+    assert!((2..=26).contains(&seen.len()), "{seen:?}");
     for &(wait, greeted, read) in &seen {
         // It was stamped in between.
-        let left = |at: Duration| (4.0 - at.as_secs_f64()).ceil();
+        let left = |at: Duration| (10.0 - at.as_secs_f64()).ceil();
         assert!((left(read)..=left(greeted)).contains(&f64::from(wait)), "{seen:?}");
     }
 }
