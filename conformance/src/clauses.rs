@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::case::CaseInfo;
-use crate::server;
+use crate::{client, server};
 
 /// The protocol.
 const SPEC: &str = include_str!("../SPEC.md");
@@ -18,10 +18,9 @@ const UNSEEN: &[(&str, &str)] = &[
     ("FR-11", "says so itself"),
     ("FI-7", "about what may be claimed"),
     ("FI-8", "nobody outside knows when a counter begins anew, or restarts the server to see"),
-    ("ER-8", "only a cluster without a leader says it"),
     ("OP-11", "the suite does not put the server's host to sleep"),
     ("EX-1", "about the reference server; what can be seen of it is in EX-2"),
-    ("RD-2", "follows from RD-1, for clients"),
+    ("CD-5", "the suite does not put the client's host to sleep"),
 ];
 
 /// The ids of all clauses, in the order in which they stand in SPEC.md.
@@ -48,7 +47,7 @@ fn is_id(text: &str) -> bool {
 /// Every case of the suite.
 #[must_use]
 pub fn cases() -> Vec<CaseInfo> {
-    server::cases()
+    [server::cases(), client::cases()].concat()
 }
 
 /// The table of clauses and cases, as SPEC.md has it.

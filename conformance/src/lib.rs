@@ -18,6 +18,7 @@
 
 pub mod case;
 pub mod clauses;
+pub mod client;
 pub mod gaps;
 pub mod report;
 mod run;

@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::client::Client;
 use crate::common::Table;
 use crate::server::Server;
 
@@ -20,6 +21,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Judges the server at an address
     Server(Box<Server>),
+    /// Judges a client, by a command that starts it with its shim
+    Client(Box<Client>),
     /// Shows which cases look at which clause of SPEC.md
     Table(Table),
 }

@@ -1,6 +1,7 @@
 //! `ticketing-conformance`: judges any implementation of the Ticketing protocol.
 
 mod args;
+mod client;
 mod common;
 mod server;
 
@@ -13,6 +14,7 @@ fn main() -> ExitCode {
     let Args { command } = Args::parse();
     let result = match command {
         Command::Server(server) => server.run(),
+        Command::Client(client) => client.run(),
         Command::Table(table) => table.run(),
     };
     result.unwrap_or_else(|error| {

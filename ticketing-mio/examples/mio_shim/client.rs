@@ -1,0 +1,54 @@
+//! This client, as the shim wants it.
+
+#[path = "../../../ticketing-host/suite/shim.rs"]
+pub(crate) mod shim;
+
+use std::future::ready;
+
+use shim::{Boxed, Open};
+use ticketing_mio::{AcquireError, AcquireOptions, Client, ReleaseError, Released, Secret, Ticket};
+
+pub(crate) struct Mio(Client);
+
+impl shim::Client for Mio {
+    type Ticket = Ticket;
+
+    fn open(open: &Open) -> Option<Self> {
+        let mut client = Client::builder().addresses(open.addresses.iter().map(String::as_str));
+        client = client.token(Secret::new(open.token.clone().into_bytes()));
+        if let Some(max_in_flight) = open.max_in_flight {
+            client = client.max_in_flight(max_in_flight);
+        }
+        if open.tls_ca.is_some() {
+            return None;
+        }
+        client.build().ok().map(Self)
+    }
+
+    fn acquire(
+        &self,
+        key: &str,
+        options: AcquireOptions,
+        may_wait: bool,
+    ) -> Boxed<Result<Ticket, AcquireError>> {
+        match may_wait {
+            true => Box::pin(self.0.begin(key, options)),
+            // This variant is asked for where there is no place; then it does not block.
+            false => Box::pin(ready(self.0.try_acquire(key, options))),
+        }
+    }
+
+    fn look(ticket: &Ticket) -> &ticketing_host::client::Ticket {
+        ticket
+    }
+
+    fn release(ticket: Ticket) -> Boxed<Result<Released, ReleaseError>> {
+        Box::pin(ticket.begin_release())
+    }
+
+    fn close(&self) -> Boxed<()> {
+        self.0.begin_close();
+        let client = self.0.clone();
+        Box::pin(async move { client.close() })
+    }
+}
