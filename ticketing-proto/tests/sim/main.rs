@@ -5,6 +5,7 @@
 //! | `SIM_SEEDS` | how many fresh seeds `fresh_seeds` runs: 2000 |
 //! | `SIM_SEED` | the first of them, and the one that `chosen_seed` runs and traces |
 //! | `SIM_ONLY` | numbers of that one's actions: the others are left out |
+//! | `SIM_TLS` | that it runs inside TLS |
 
 #[path = "../support/certificates.rs"]
 #[expect(dead_code, reason = "other tests need more of it")]
@@ -17,12 +18,13 @@ use std::time::SystemTime;
 
 use certificates::{Authority, Calendar};
 use engine::batch::{assert_rich, run_all};
-use engine::{Plan, Transport, run};
+use engine::{Plan, Transport, Watch, run};
 
 const FIXED_SEEDS: u64 = 500;
 const FRESH_SEEDS: u64 = 2000;
 const TLS_SEEDS: u64 = 10;
 const TRACED_SEEDS: u64 = 8;
+const TRACED: Watch = Watch { is_traced: true, hides_counters: false };
 
 fn number(variable: &str) -> Option<u64> {
     let text = env::var(variable).ok()?;
@@ -62,7 +64,7 @@ fn runs_inside_tls_keep_the_promises() {
 #[test]
 fn the_same_seed_gives_the_same_trace() {
     for seed in 0..TRACED_SEEDS {
-        let trace = || run(&Plan::new(seed), Transport::default(), true).trace;
+        let trace = || run(&Plan::new(seed), Transport::default(), TRACED).trace;
         let (first, second) = (trace(), trace());
         assert!(first.len() > 10_000, "seed {seed} has hardly a trace");
         assert!(first == second, "seed {seed} went another way the second time");
@@ -77,7 +79,8 @@ fn chosen_seed() {
         let kept: Result<Vec<_>, _> = only.split(',').map(str::parse).collect();
         plan = plan.only(&kept.expect("SIM_ONLY is a list of numbers"));
     }
-    let report = run(&plan, Transport::default(), true);
+    let transport = if env::var_os("SIM_TLS").is_some() { tls() } else { Transport::default() };
+    let report = run(&plan, transport, TRACED);
     println!("{}", report.trace);
     assert_eq!(report.violation, None);
 }

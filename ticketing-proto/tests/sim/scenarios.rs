@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ticketing_proto::client::{AcquireError, AcquireOptions, Grant, Released};
 
-use crate::engine::{CALM, CallNo, Setting, Transport, Weather, World};
+use crate::engine::{CALM, CallNo, Setting, Transport, Watch, Weather, World};
 
 macro_rules! over_each_transport {
     ($($scenario:ident,)*) => {
@@ -42,7 +42,7 @@ fn options(wait: u64, lease: u64) -> AcquireOptions {
 }
 
 fn world(transport: &Transport, clients: usize, seed: u64, weather: Weather) -> World {
-    let mut world = World::new(seed, &Setting::plain(clients, weather), transport.clone(), false);
+    let mut world = World::new(seed, &Setting::plain(clients, weather), transport.clone(), Watch::default());
     pass(&mut world, Duration::ZERO);
     world
 }

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use super::app::OUTCOMES;
-use super::oracle::Violation;
+use super::marks::MARKS;
+use super::oracle::{Violation, Watch};
 use super::plan::{Fault, LEAST_CLIENTS, LEAST_FAULTS, LEAST_OPERATIONS, Plan};
 use super::run::{Report, run};
 use super::shrink::shrink;
@@ -21,8 +22,8 @@ const SHRINKING_TRIES: usize = 600;
 pub(crate) type Tally = BTreeMap<&'static str, u64>;
 
 /// Runs a plan; a panic of a machine is a violation like any other.
-pub(crate) fn judge(plan: &Plan, transport: &Transport) -> Report {
-    catch_unwind(AssertUnwindSafe(|| run(plan, transport.clone(), false))).unwrap_or_else(|panic| {
+pub(crate) fn judge(plan: &Plan, transport: &Transport, watch: Watch) -> Report {
+    catch_unwind(AssertUnwindSafe(|| run(plan, transport.clone(), watch))).unwrap_or_else(|panic| {
         let texts = (panic.downcast_ref::<String>().cloned(), panic.downcast_ref::<&str>().copied());
         let what = texts.0.unwrap_or_else(|| texts.1.unwrap_or("a panic without a text").into());
         Report {
@@ -37,6 +38,7 @@ pub(crate) fn judge(plan: &Plan, transport: &Transport) -> Report {
 pub(crate) fn run_each(
     seeds: Range<u64>,
     transport: &Transport,
+    watch: Watch,
     see: impl Fn(&Plan, Report) -> ControlFlow<()> + Sync,
 ) {
     let next = AtomicU64::new(seeds.start);
@@ -47,7 +49,7 @@ pub(crate) fn run_each(
                 return;
             }
             let plan = Plan::new(seed);
-            if see(&plan, judge(&plan, transport)).is_break() {
+            if see(&plan, judge(&plan, transport, watch)).is_break() {
                 next.store(seeds.end, Ordering::Relaxed);
             }
         }
@@ -64,7 +66,7 @@ pub(crate) fn run_each(
 /// At the first seed that breaks a promise, with the smallest plan found that does, and the command that repeats it.
 pub(crate) fn run_all(seeds: Range<u64>, transport: &Transport) -> Tally {
     let results = Mutex::new((Tally::new(), None));
-    run_each(seeds, transport, |plan, Report { violation, tally, .. }| {
+    run_each(seeds, transport, Watch::default(), |plan, Report { violation, tally, .. }| {
         let failure = match violation {
             Some(violation) => Some(describe(plan, &violation, transport)),
             None => emptiness(plan, &tally).map(|what| format!("seed {} is too empty: {what}", plan.seed)),
@@ -84,9 +86,9 @@ pub(crate) fn run_all(seeds: Range<u64>, transport: &Transport) -> Tally {
     tally
 }
 
-/// Every outcome and every kind of fault must have occurred.
+/// Every outcome, every kind of fault and every marked situation must have occurred.
 pub(crate) fn assert_rich(tally: &Tally) {
-    let kinds = OUTCOMES.iter().chain(&Fault::KINDS);
+    let kinds = OUTCOMES.iter().chain(&Fault::KINDS).chain(&MARKS);
     let missing: Vec<_> = kinds.filter(|kind| !tally.contains_key(**kind)).collect();
     assert!(missing.is_empty(), "these never occurred: {missing:?}, in {tally:#?}");
 }
@@ -103,22 +105,24 @@ fn emptiness(plan: &Plan, tally: &Tally) -> Option<String> {
 /// A violation, the least that leads to it, and how to see it again.
 fn describe(plan: &Plan, violation: &Violation, transport: &Transport) -> String {
     let fails = |smaller: &Plan| {
-        judge(smaller, transport).violation.is_some_and(|found| found.invariant == violation.invariant)
+        judge(smaller, transport, Watch::default())
+            .violation
+            .is_some_and(|found| found.invariant == violation.invariant)
     };
     let kept = shrink(plan, SHRINKING_TRIES, fails);
     let smallest = plan.only(&kept);
-    let found = judge(&smallest, transport).violation;
+    let found = judge(&smallest, transport, Watch::default()).violation;
     let mut text = format!("seed {} broke a promise: {violation:#?}\n", plan.seed);
     writeln!(text, "{} of its {} actions are enough:", kept.len(), plan.actions.len()).expect("a string");
     for (number, (at, action)) in kept.iter().zip(&smallest.actions) {
         writeln!(text, "{number:>5} {:>12.6} {action:?}", at.as_secs_f64()).expect("a string");
     }
     let only = kept.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-    let seed = plan.seed;
+    let (seed, tls) = (plan.seed, if transport.is_tls() { "SIM_TLS=1 " } else { "" });
     write!(
         text,
         "they lead to: {found:#?}\nagain, with a trace:\n\
-         SIM_SEED={seed} SIM_ONLY={only} cargo test -p ticketing-proto --test sim -- --nocapture chosen_seed"
+         {tls}SIM_SEED={seed} SIM_ONLY={only} cargo test -p ticketing-proto --test sim -- --nocapture chosen_seed"
     )
     .expect("a string");
     text

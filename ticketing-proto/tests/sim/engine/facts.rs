@@ -147,10 +147,10 @@ pub(crate) enum Event {
         link: LinkNo,
         frame: Frame,
     },
-    /// The server's turn is over. `ended` is what waits to go out to peers whose streams have ended.
+    /// The server's turn is over, and these are its counters, if they are looked at. `ended` is what waits to go out to peers whose streams have ended.
     TurnEnds {
         cause: Cause,
-        usage: Usage,
+        usage: Option<Usage>,
         most_owed: usize,
         ended: Vec<(LinkNo, Frame)>,
     },

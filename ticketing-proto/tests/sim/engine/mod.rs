@@ -10,6 +10,7 @@ mod facts;
 mod faults;
 mod invariants;
 mod link;
+mod marks;
 mod oracle;
 mod plan;
 mod random;
@@ -20,6 +21,7 @@ mod wire;
 mod world;
 
 pub(crate) use facts::CallNo;
+pub(crate) use oracle::Watch;
 pub(crate) use plan::{CALM, Plan, Setting, Weather};
 pub(crate) use run::run;
 pub(crate) use world::{Transport, World};

@@ -12,21 +12,32 @@ pub(crate) struct Violation {
     pub(crate) what: String,
 }
 
+/// How a run is watched.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Watch {
+    /// What happens is written down.
+    pub(crate) is_traced: bool,
+    /// Until its end the server's own counters are not looked at: the wire and the callers' results must do.
+    pub(crate) hides_counters: bool,
+}
+
 /// Sees everything that happens, and judges it.
 pub(crate) struct Oracle {
     pub(crate) facts: Facts,
     invariants: Vec<Box<dyn Invariant>>,
     pub(crate) violation: Option<Violation>,
+    pub(crate) hides_counters: bool,
     trace: Option<String>,
 }
 
 impl Oracle {
-    pub(crate) fn new(sees_wire: bool, is_traced: bool) -> Self {
+    pub(crate) fn new(sees_wire: bool, watch: Watch) -> Self {
         Self {
             facts: Facts::new(sees_wire),
             invariants: invariants::all(),
             violation: None,
-            trace: is_traced.then(String::new),
+            hides_counters: watch.hides_counters,
+            trace: watch.is_traced.then(String::new),
         }
     }
 

@@ -8,7 +8,7 @@ use ticketing_proto::server::Server;
 
 use super::clock::Time;
 use super::facts::Event;
-use super::oracle::Violation;
+use super::oracle::{Violation, Watch};
 use super::plan::Plan;
 use super::world::{Transport, World};
 
@@ -22,8 +22,8 @@ pub(crate) struct Report {
     pub(crate) trace: String,
 }
 
-pub(crate) fn run(plan: &Plan, transport: Transport, is_traced: bool) -> Report {
-    let mut world = World::new(plan.seed, &plan.setting, transport, is_traced);
+pub(crate) fn run(plan: &Plan, transport: Transport, watch: Watch) -> Report {
+    let mut world = World::new(plan.seed, &plan.setting, transport, watch);
     world.schedule(&plan.actions);
     world.run_until(plan.setting.end);
     let phases = [World::calm_down, World::make_progress, World::drain];

@@ -136,7 +136,7 @@ impl World {
             self.see(&Event::Delivered { link, frame });
         }
         if let Some(server) = &self.host.server {
-            let usage = server.usage();
+            let usage = (!self.oracle.hides_counters).then(|| server.usage());
             let ended = self.ended_links();
             self.see(&Event::TurnEnds { cause, usage, most_owed: turn.most_owed, ended });
         }

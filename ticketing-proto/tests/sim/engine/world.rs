@@ -16,7 +16,8 @@ use ticketing_proto::wire::auth::Secret;
 use super::clock::{Clock, Time};
 use super::facts::{CallNo, Cause, Event, LinkNo, ProcessNo};
 use super::link::{Link, There};
-use super::oracle::Oracle;
+use super::marks::mark;
+use super::oracle::{Oracle, Watch};
 use super::plan::{AcquirePlan, Action, ClientSetting, Impostor, Setting, Weather};
 use super::random::Random;
 
@@ -127,13 +128,19 @@ fn secret() -> Secret {
     Secret::new(*b"correct horse battery staple")
 }
 
+impl Transport {
+    pub(crate) const fn is_tls(&self) -> bool {
+        self.server.is_some()
+    }
+}
+
 impl World {
-    pub(crate) fn new(seed: u64, setting: &Setting, transport: Transport, is_traced: bool) -> Self {
-        let sees_wire = transport.server.is_none();
+    pub(crate) fn new(seed: u64, setting: &Setting, transport: Transport, watch: Watch) -> Self {
+        let sees_wire = !transport.is_tls();
         let clock = Clock { origin: Duration::from_secs(77), ppm: setting.server_ppm, slept: Duration::ZERO };
         let mut world = Self {
             now: Time::ZERO,
-            oracle: Oracle::new(sees_wire, is_traced),
+            oracle: Oracle::new(sees_wire, watch),
             weather: setting.weather,
             transport,
             limits: setting.limits,
@@ -252,6 +259,9 @@ impl World {
     }
 
     pub(super) fn see(&mut self, event: &Event) {
+        if let Some(mark) = mark(&self.oracle.facts, event) {
+            self.count(mark);
+        }
         self.oracle.see(self.now, event);
     }
 

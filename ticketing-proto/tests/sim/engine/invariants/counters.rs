@@ -13,7 +13,7 @@ impl Invariant for Counters {
     }
 
     fn check(&mut self, facts: &Facts, event: &Event) -> Verdict {
-        let Event::TurnEnds { usage, .. } = event else { return Ok(()) };
+        let Event::TurnEnds { usage: Some(usage), .. } = event else { return Ok(()) };
         let waiters = facts.waiters();
         must!(usage.waiters.used == waiters as u64, "{} waiters, seen were {waiters}", usage.waiters.used);
         let in_flight = facts.acquires_in_flight();

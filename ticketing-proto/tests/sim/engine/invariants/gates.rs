@@ -107,6 +107,7 @@ impl Invariant for Gates {
             Event::TurnEnds { cause, usage, .. } => {
                 must!(!matches!(self.first, Some((.., Expected::Busy))), "no B: {self:?}");
                 self.judge(facts);
+                let Some(usage) = usage else { return Ok(()) };
                 self.acquires.check("acquires", usage.acquires)?;
                 if *cause == Cause::Due {
                     self.waiters.check("waiters", usage.waiters)?;
