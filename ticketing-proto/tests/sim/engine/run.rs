@@ -69,6 +69,7 @@ impl World {
             let client = &self.clients[number];
             client.paused_until <= self.now
                 && client.back_after.is_none()
+                && client.broker.is_some()
                 && (!client.setting.knows_secret || self.is_ready(number))
         };
         self.host.server.is_some()

@@ -1,4 +1,5 @@
-//! A result that is certain is true: nothing was granted, and nothing ever will be (OP-4, CA-4, CA-8).
+//! A result that is certain is true: nothing was granted, and nothing ever will be (OP-4, CA-4, CA-8). A grant that the
+//! server took back before it was delivered is none (OP-7, TR-10).
 
 use std::collections::BTreeMap;
 
@@ -28,6 +29,9 @@ impl Invariant for Certainty {
                 let nothing = self.nothing.get(&(*process, *owner));
                 must!(nothing.is_none(), "owner {owner} of process {process} is granted after {nothing:?}");
                 self.granted.insert((*process, *owner), *token);
+            }
+            Event::Withdrawn { frame: Frame::Acquired { token, .. }, .. } => {
+                self.granted.retain(|_, granted| granted != token);
             }
             Event::Claimed { call, outcome: Err(error), .. } if facts.sees_wire && error.is_certain() => {
                 let call = &facts.calls[*call];
