@@ -18,7 +18,7 @@ pub(crate) struct Gates {
     waiters: Gate,
     /// Acquires that came in this turn.
     arrived: u64,
-    /// Answers of this turn, each of which may have made room.
+    /// Answers that were given or delivered in this turn, each of which may have made room.
     left: u64,
     /// The first one of them, and what it must get.
     first: Option<(LinkNo, u64, Expected)>,
@@ -104,6 +104,7 @@ impl Invariant for Gates {
                 };
                 must!(is_right, "owner {owner} on link {link} got B for {key}: {self:?}");
             }
+            Event::Delivered { .. } => self.left += 1,
             Event::TurnEnds { cause, usage, .. } => {
                 must!(!matches!(self.first, Some((.., Expected::Busy))), "no B: {self:?}");
                 self.judge(facts);
@@ -132,7 +133,7 @@ impl Gates {
         let (changing_keys, due_waiters) = changing(facts);
         let (arrived, left) = (self.arrived, self.left);
         let judge = |gate: Gate, least: u64, most: u64, limit: u32| {
-            gate.judge(least..=most, least.saturating_sub(left)..=most + arrived, limit)
+            gate.judge(least..=most, least.saturating_sub(left)..=most + arrived + left, limit)
         };
         self.acquires = judge(self.acquires, acquires, acquires, limits.acquires);
         self.keys = judge(self.keys, held, held + changing_keys, limits.keys);
