@@ -512,12 +512,19 @@ impl Play {
         let left_at = |moment: Instant| (call.at + wait).saturating_duration_since(moment + ROUNDING);
         let least = left_at(asked.at).as_millis().div_ceil(1000);
         let most = (left_at(earliest) + self.settings.tolerance / 2).min(wait).as_millis().div_ceil(1000);
-        match (least..=most).contains(&u128::from(asked.wait)) {
-            true => Ok(()),
-            false => Err(Stop::failed(
+        if !(least..=most).contains(&u128::from(asked.wait)) {
+            return Err(Stop::failed(
                 format!("wait {} s in the frame", asked.wait),
                 format!("what was left, rounded up: {least} to {most} s"),
-            )),
+            ));
         }
+        // Another second has begun: what was rounded down would look the same.
+        if least < left_at(earliest).as_millis().div_ceil(1000) {
+            return Err(Stop::disturbed(
+                "the acquire came too late to tell",
+                "an acquire within half a second",
+            ));
+        }
+        Ok(())
     }
 }

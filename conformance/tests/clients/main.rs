@@ -16,7 +16,7 @@ use ticketing_conformance::client::Suite;
 use ticketing_conformance::report;
 
 /// How many clients are judged at once.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 14;
 /// Of each, so many cases at once besides the slow ones: they are threads, which wait nearly all the time.
 const CASES_AT_ONCE: usize = 40;
 /// How long a case waits for what has to come: here it often does not.
