@@ -117,7 +117,8 @@ async fn cancelling_at_any_point_leaks_neither_sockets_nor_tasks() {
                 outcome = acquiring => drop(outcome.expect("it is granted")),
                 () = cancelled => {}
             }
-            assert!(server.ledger().open <= 2, "a client has two connections");
+            // Two; one that has just been replaced may still be about to end.
+            soon(server.wait_for(|ledger| ledger.open <= 2)).await;
         }
         soon(client.close()).await;
         soon(server.wait_for(|ledger| ledger.open == 0)).await;
