@@ -20,7 +20,6 @@ import random
 import re
 import selectors
 import socket
-import ssl
 import struct
 import sys
 import threading
@@ -194,8 +193,8 @@ class Client:
     token=..., valid_until=...)`; it has to be given to `release` or to `drop`.
     """
 
-    def __init__(self, addresses, token=b"", max_in_flight=1024, tls=None):
-        self.token, self.max_in_flight, self.tls = token, max_in_flight, tls
+    def __init__(self, addresses, token=b"", max_in_flight=1024):
+        self.token, self.max_in_flight = token, max_in_flight
         self.addresses = [address.lower() for address in addresses]
         each = 2 if len(addresses) == 1 else 1  # CC-1
         self.links = [Link(address) for address in addresses for _ in range(each)]
@@ -382,7 +381,7 @@ class Client:
         """Hands bytes to the transport; whether it took one at least (CA-3)."""
         try:
             sent = link.socket.send(data)
-        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+        except BlockingIOError:
             sent = 0
         except OSError:
             # That is no proof that nothing more can be read (CA-9).
@@ -409,7 +408,7 @@ class Client:
         while link.socket:
             try:
                 data = link.socket.recv(4096)
-            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            except BlockingIOError:
                 return
             except OSError:
                 data = b""
@@ -514,16 +513,12 @@ class Client:
             made = socket.create_connection((host, int(port)), timeout=3)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # TR-1
             made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # TR-11
-            if self.tls:
-                made.settimeout(10)
-                made = self.tls.wrap_socket(made, server_hostname=host)
             made.setblocking(False)
             self.call(self.connected, link, session, made)
-        except OSError as error:
+        except OSError:
             if made:
                 made.close()
-            failure = "protocol" if isinstance(error, ssl.SSLError) else "lost"
-            self.call(self.not_connected, link, session, failure)
+            self.call(self.not_connected, link, session)
 
     def connected(self, link, session, made):
         if link.session != session or link.state != "connecting":
@@ -533,9 +528,9 @@ class Client:
         self.selector.register(made, selectors.EVENT_READ, lambda: self.handle(link))
         self.handle(link)
 
-    def not_connected(self, link, session, failure):
+    def not_connected(self, link, session):
         if link.session == session and link.state == "connecting":
-            self.end_session(link, failure)
+            self.end_session(link, "lost")
 
     def drain(self, link, failure):
         """Writing is shut down at once; what the server had under way is read for 2 s (CA-5)."""
@@ -545,8 +540,7 @@ class Client:
         link.output = bytearray()
         self.watch(link)
         try:
-            # Not `unwrap`: what TLS makes of the end is of no interest (TR-12).
-            socket.socket.shutdown(link.socket, socket.SHUT_WR)
+            link.socket.shutdown(socket.SHUT_WR)
         except OSError:
             pass
         if not self.is_waited_for(link):
@@ -631,12 +625,10 @@ class Shim:
         method(command)
 
     def do_open(self, command):
-        tls = command.get("tls")
         self.client = Client(
             command["addresses"],
             command.get("token", "").encode(),
             command.get("max_in_flight", 1024),
-            ssl.create_default_context(cafile=tls["ca"]) if tls else None,
         )
         self.answer(command, "opened")
 

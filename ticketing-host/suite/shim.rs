@@ -41,8 +41,6 @@ pub(crate) struct Open {
     pub(crate) addresses: Vec<String>,
     pub(crate) token: String,
     pub(crate) max_in_flight: Option<usize>,
-    /// A file with the authorities that are trusted.
-    pub(crate) tls_ca: Option<String>,
 }
 
 /// A command that this shim cannot do.
@@ -92,10 +90,6 @@ impl<C: Client> Shim<C> {
                     addresses: command.get("addresses")?.as_array()?.iter().filter_map(text).collect(),
                     token: command.get("token").and_then(text).unwrap_or_default(),
                     max_in_flight: number("max_in_flight").and_then(|most| most.try_into().ok()),
-                    tls_ca: match command.get("tls") {
-                        None => None,
-                        Some(tls) => Some(tls.get("ca").and_then(text)?),
-                    },
                 };
                 self.client = Some(C::open(&open)?);
                 self.answers.say(&json!({"id": number("id")?, "result": "opened"}));

@@ -17,8 +17,6 @@ pub(super) enum Command {
         /// `CC-5`
         #[serde(skip_serializing_if = "Option::is_none")]
         max_in_flight: Option<usize>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        tls: Option<Tls>,
     },
     /// Ask for a lock.
     Acquire(Acquire),
@@ -30,13 +28,6 @@ pub(super) enum Command {
     Cancel { id: u64, of: u64 },
     /// End the client.
     Close { id: u64 },
-}
-
-/// With it every connection is inside TLS.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub(super) struct Tls {
-    /// A file with the certificates of the only authorities that the client trusts.
-    pub(super) ca: String,
 }
 
 /// What an acquire asks for. What is `None` is left to the client.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Settings;
-use super::line::{Acquire, Answer, Command, Tls};
+use super::line::{Acquire, Answer, Command};
 use super::shim::{Launch, NOT_IMPLEMENTED, Running};
 use super::stage::{Greeting, Stage};
 use super::timeline::{Asked, Event, GivenBack, Missing, Peer, Timeline};
@@ -120,7 +120,7 @@ impl Play {
         for greeting in greetings {
             addresses.push(self.add_node(greeting.clone())?);
         }
-        self.open_at(addresses, Some(SECRET), max_in_flight, None)
+        self.open_at(addresses, Some(SECRET), max_in_flight)
     }
 
     /// Adds a node of which the client need not be told.
@@ -137,14 +137,13 @@ impl Play {
         addresses: Vec<String>,
         token: Option<&str>,
         max_in_flight: Option<usize>,
-        tls: Option<Tls>,
     ) -> Verdict {
         let shim = self.launcher.launch().map_err(|error| {
             Stop::failed(format!("the command could not be started: {error}"), "a command that starts")
         })?;
         self.shim = Some(Running::new(shim, &self.timeline, &self.transcript));
         let token = token.map(str::to_owned);
-        let call = self.call("open", |id| Command::Open { id, addresses, token, max_in_flight, tls })?;
+        let call = self.call("open", |id| Command::Open { id, addresses, token, max_in_flight })?;
         self.expect(&call, "opened").map(drop)
     }
 

@@ -17,9 +17,6 @@ impl shim::Client for AsyncStd {
         if let Some(max_in_flight) = open.max_in_flight {
             client = client.max_in_flight(max_in_flight);
         }
-        if open.tls_ca.is_some() {
-            return None;
-        }
         client.build().ok().map(Self)
     }
 

@@ -193,7 +193,7 @@ fn silent_server(play: &mut Play) -> Verdict {
 
 fn names(play: &mut Play) -> Verdict {
     let address = play.add_node(Greeting::Challenge)?.replace("127.0.0.1", "localhost");
-    play.open_at(vec![address], Some(SECRET), None, None)?;
+    play.open_at(vec![address], Some(SECRET), None)?;
     play.responded()?;
     play.sentinel()
 }

@@ -107,7 +107,7 @@ fn is_right(play: &Play) -> Verdict {
 
 fn responds_to(play: &mut Play, token: Option<&str>, nonce: &str) -> Verdict {
     let address = play.add_node(Greeting::Bytes(format!("sha256 {nonce}\n").into_bytes()))?;
-    play.open_at(vec![address], token, None, None)?;
+    play.open_at(vec![address], token, None)?;
     let (_, line) = play.take("the response to a challenge", |event| match event {
         Event::Responded { line, .. } => Some(line.clone()),
         _ => None,

@@ -242,7 +242,7 @@ fn capital_letters(play: &mut Play) -> Verdict {
         let address = play.add_node(Greeting::Challenge)?;
         addresses.push(address.replace("127.0.0.1", "localhost"));
     }
-    play.open_at(addresses.clone(), Some(super::super::play::SECRET), None, None)?;
+    play.open_at(addresses.clone(), Some(super::super::play::SECRET), None)?;
     play.responded_at(0)?;
     play.responded_at(1)?;
     let call = play.acquire(&Ask::new("k").wait(secs(60)))?;
