@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::super::bench::Bench;
-use super::super::peer::Heard;
+use super::super::peer::{Heard, Peer};
 use crate::case::{Case, Stop, Verdict};
 use crate::wire::{self, Reply};
 
@@ -74,17 +74,23 @@ fn slow_reader(bench: &mut Bench) -> Verdict {
     peer.sentinel(&bench.key("after"))
 }
 
+/// A holder with its token, and two who wait behind it in this order, as owners 2 and 3.
+fn held_with_two_waiters(bench: &mut Bench, key: &[u8]) -> Result<(Peer, u64, Peer, Peer), Stop> {
+    let mut holder = bench.peer()?;
+    let token = holder.take(250, 1, key)?;
+    let mut first = bench.peer()?;
+    first.acquire(255, 250, 2, key)?;
+    first.sentinel(&bench.key("queued"))?;
+    let mut second = bench.peer()?;
+    second.acquire(255, 60, 3, key)?;
+    second.sentinel(&bench.key("queued"))?;
+    Ok((holder, token, first, second))
+}
+
 /// R01
 fn no_reader(bench: &mut Bench) -> Verdict {
     let (key, batch) = (bench.key("k"), batch(&bench.key_of_len(128)));
-    let mut holder = bench.peer()?;
-    let token = holder.take(250, 1, &key)?;
-    let mut deaf = bench.peer()?;
-    deaf.acquire(255, 250, 2, &key)?;
-    deaf.sentinel(&bench.key("queued"))?;
-    let mut next = bench.peer()?;
-    next.acquire(255, 60, 3, &key)?;
-    next.sentinel(&bench.key("queued"))?;
+    let (mut holder, token, mut deaf, mut next) = held_with_two_waiters(bench, &key)?;
     let start = Instant::now();
     // Nothing tells when the last byte was taken: some while after the flood began, and 10 s later is the close.
     let patience = WRITE_STALL_TIMEOUT + 2 * bench.settings().timeout;
@@ -100,14 +106,7 @@ fn no_reader(bench: &mut Bench) -> Verdict {
 
 fn undelivered_grant_is_released(bench: &mut Bench) -> Verdict {
     let (key, batch) = (bench.key("k"), batch(&bench.key_of_len(128)));
-    let mut holder = bench.peer()?;
-    let token = holder.take(250, 1, &key)?;
-    let mut deaf = bench.peer()?;
-    deaf.acquire(255, 250, 2, &key)?;
-    deaf.sentinel(&bench.key("queued"))?;
-    let mut next = bench.peer()?;
-    next.acquire(255, 60, 3, &key)?;
-    next.sentinel(&bench.key("queued"))?;
+    let (mut holder, token, mut deaf, mut next) = held_with_two_waiters(bench, &key)?;
     // While nothing moves, the server owes replies, and owes the grant behind them.
     let mut batches = 0;
     loop {
