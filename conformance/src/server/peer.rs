@@ -137,11 +137,13 @@ impl Peer {
         format!("{}\n", wire::response(&self.secret, nonce)).into_bytes()
     }
 
-    /// Goes through the handshake.
+    /// Goes through the handshake. The report does not show the response: with it and the nonce anyone could try out
+    /// tokens.
     pub(crate) fn authenticate(&mut self) -> Verdict {
         let nonce = self.challenge()?;
         let response = self.response(&nonce);
-        self.send_meaning(&response, "the response")
+        self.transcript.event(&self.name, format!("sends the response, {} bytes", response.len()));
+        self.write(&response)
     }
 
     /// Writes bytes, and waits until the transport has taken them.
@@ -151,7 +153,12 @@ impl Peer {
     }
 
     pub(crate) fn send_meaning(&mut self, bytes: &[u8], meaning: &str) -> Verdict {
-        self.post(bytes, meaning);
+        self.transcript.sent(&self.name, bytes, meaning);
+        self.write(bytes)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Verdict {
+        self.hand_over(bytes);
         match self.written.recv_timeout(self.patience) {
             Ok(Ok(())) => Ok(()),
             // The server closed: what it said before that is still to be read, and tells more.
@@ -169,6 +176,10 @@ impl Peer {
     /// Writes bytes in the background.
     pub(crate) fn post(&mut self, bytes: &[u8], meaning: &str) {
         self.transcript.sent(&self.name, bytes, meaning);
+        self.hand_over(bytes);
+    }
+
+    fn hand_over(&self, bytes: &[u8]) {
         // A writer that has ended says why in `written`.
         _ = self.to_writer.send(bytes.to_vec());
     }
