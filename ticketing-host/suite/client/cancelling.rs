@@ -117,7 +117,7 @@ async fn cancelling_at_any_point_leaks_neither_sockets_nor_tasks() {
                 outcome = acquiring => drop(outcome.expect("it is granted")),
                 () = cancelled => {}
             }
-            // Two; one that has just been replaced may still be about to end.
+            // Two; one of the client before may come out of the backlog only now, and then ends.
             soon(server.wait_for(|ledger| ledger.open <= 2)).await;
         }
         soon(client.close()).await;
