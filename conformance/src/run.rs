@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::case::{CaseInfo, Failure, Outcome, Pace, Stop, Verdict};
-use crate::report::CaseReport;
+use crate::case::{Case, CaseInfo, Failure, Outcome, Pace, Stop, Verdict};
+use crate::gaps::Gaps;
+use crate::report::{CaseReport, Report};
+use crate::select::Selection;
 use crate::transcript::Transcript;
 use crate::watch::Watch;
 
@@ -19,10 +21,10 @@ const MORE_TRIES: usize = 1;
 const STAGGER: Duration = Duration::from_millis(10);
 
 /// A case and what it takes to run it.
-pub(crate) struct Job {
-    pub(crate) info: CaseInfo,
+struct Job {
+    info: CaseInfo,
     /// May run several times; each time it gets an empty transcript.
-    pub(crate) body: Box<dyn Fn(&Transcript) -> Verdict + Send + Sync>,
+    body: Box<dyn Fn(&Transcript) -> Verdict + Send + Sync>,
 }
 
 /// How jobs are run.
@@ -36,8 +38,45 @@ pub(crate) struct Plan {
     pub(crate) tolerance: Duration,
 }
 
+/// What is judged, by which cases.
+#[derive(Debug, Default)]
+pub(crate) struct Course {
+    pub(crate) subject: String,
+    pub(crate) selection: Selection,
+    pub(crate) gaps: Gaps,
+}
+
+impl Course {
+    /// Runs those of `cases` that are selected, each by `body`, if `set_up` finds something that can be judged.
+    pub(crate) fn run<C: 'static>(
+        self,
+        seed: u64,
+        cases: impl Iterator<Item = Case<C>>,
+        plan: Plan,
+        set_up: impl FnOnce() -> Result<(), String>,
+        body: impl Fn(Case<C>, &Transcript) -> Verdict + Send + Sync + 'static,
+    ) -> Report {
+        let Self { subject, selection, gaps } = self;
+        let mut report =
+            Report { subject, setup_error: None, cases: Vec::new(), stale_gaps: Vec::new(), seed };
+        let selected = selection.apply(cases, Case::info).map_err(|error| error.to_string());
+        let cases = match selected.and_then(|cases| set_up().map(|()| cases)) {
+            Ok(cases) => cases,
+            Err(reason) => return Report { setup_error: Some(reason), ..report },
+        };
+        let body = Arc::new(body);
+        let jobs = cases.into_iter().map(|case| {
+            let body = Arc::clone(&body);
+            Job { info: case.info(), body: Box::new(move |transcript| body(case, transcript)) }
+        });
+        report.cases = run(jobs.collect(), plan);
+        report.stale_gaps = gaps.apply(&mut report.cases);
+        report
+    }
+}
+
 /// Runs all; the reports are in the order of the jobs.
-pub(crate) fn run(jobs: Vec<Job>, plan: Plan) -> Vec<CaseReport> {
+fn run(jobs: Vec<Job>, plan: Plan) -> Vec<CaseReport> {
     let watch = Watch::start();
     let mut jobs: Vec<_> = jobs.into_iter().enumerate().collect();
     let mut of = |pace| jobs.extract_if(.., |(_, job)| job.info.pace == pace).collect::<Vec<_>>();

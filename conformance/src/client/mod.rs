@@ -14,10 +14,10 @@ mod timeline;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::case::{Case, CaseInfo, Stop, Verdict};
+use crate::case::{CaseInfo, Stop, Verdict};
 use crate::gaps::Gaps;
 use crate::report::Report;
-use crate::run::{self, Job, Plan};
+use crate::run::{Course, Plan};
 use crate::select::Selection;
 use crate::transcript::Transcript;
 
@@ -47,11 +47,9 @@ pub(crate) struct Settings {
 /// All cases for clients, to be run against one.
 pub struct Suite {
     launcher: Arc<dyn Launch>,
-    subject: String,
     settings: Settings,
     at_once: usize,
-    selection: Selection,
-    gaps: Gaps,
+    course: Course,
 }
 
 impl Suite {
@@ -59,22 +57,20 @@ impl Suite {
     pub fn new(launcher: impl Launch + 'static) -> Self {
         Self {
             launcher: Arc::new(launcher),
-            subject: "the client".to_owned(),
             settings: Settings {
                 timeout: Duration::from_secs(10),
                 tolerance: Duration::from_secs(2),
                 seed: fastrand::u64(..),
             },
             at_once: QUICK_AT_ONCE,
-            selection: Selection::default(),
-            gaps: Gaps::default(),
+            course: Course { subject: "the client".to_owned(), ..Course::default() },
         }
     }
 
     /// What the report calls the client.
     #[must_use]
     pub fn subject(mut self, subject: impl Into<String>) -> Self {
-        self.subject = subject.into();
+        self.course.subject = subject.into();
         self
     }
 
@@ -110,62 +106,41 @@ impl Suite {
     /// Which cases run.
     #[must_use]
     pub fn select(mut self, selection: Selection) -> Self {
-        self.selection = selection;
+        self.course.selection = selection;
         self
     }
 
     /// Failures that are expected.
     #[must_use]
     pub fn known_gaps(mut self, gaps: Gaps) -> Self {
-        self.gaps = gaps;
+        self.course.gaps = gaps;
         self
     }
 
     /// Runs the cases. It blocks until the last one has ended; that takes less than a minute if the client is right.
     #[must_use]
     pub fn run(self) -> Report {
-        let Self { launcher, subject, settings, at_once, selection, gaps } = self;
-        let mut report = Report {
-            subject,
-            setup_error: None,
-            cases: Vec::new(),
-            stale_gaps: Vec::new(),
-            seed: settings.seed,
-        };
-        let cases = match selection.apply(cases::all(), Case::info) {
-            Ok(cases) => cases,
-            Err(error) => return Report { setup_error: Some(error.to_string()), ..report },
-        };
-        if let Err(stop) = set_up(&mut Play::new(Arc::clone(&launcher), &Transcript::new(), settings)) {
-            let reason = match stop {
-                Stop::Failed(failure) | Stop::Late(failure) | Stop::Disturbed(failure) => {
-                    format!("{}, where there should have been {}", failure.got, failure.right.join(" or "))
-                }
-                Stop::NotRun(reason) => reason,
-            };
-            return Report { setup_error: Some(reason), ..report };
-        }
+        let Self { launcher, settings, at_once, course } = self;
         let plan = Plan {
             quick_at_once: at_once,
             limit: CASE_LIMIT + settings.timeout,
             tolerance: settings.tolerance,
         };
-        let jobs = cases.into_iter().map(|case| {
-            let launcher = Arc::clone(&launcher);
-            let body = move |transcript: &Transcript| {
-                case.run(&mut Play::new(Arc::clone(&launcher), transcript, settings)).map_err(perhaps_late)
-            };
-            Job { info: case.info(), body: Box::new(body) }
-        });
-        report.cases = run::run(jobs.collect(), plan);
-        report.stale_gaps = gaps.apply(&mut report.cases);
-        report
+        let play = move |transcript: &Transcript| Play::new(Arc::clone(&launcher), transcript, settings);
+        let for_cases = play.clone();
+        course.run(
+            settings.seed,
+            cases::all(),
+            plan,
+            || set_up(&mut play(&Transcript::new())).map_err(set_up_error),
+            move |case, transcript| case.run(&mut for_cases(transcript)).map_err(perhaps_late),
+        )
     }
 }
 
 impl std::fmt::Debug for Suite {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Suite").field("subject", &self.subject).finish_non_exhaustive()
+        f.debug_struct("Suite").field("subject", &self.course.subject).finish_non_exhaustive()
     }
 }
 
@@ -182,4 +157,13 @@ fn perhaps_late(stop: Stop) -> Stop {
 fn set_up(play: &mut Play) -> Verdict {
     play.open(&[Greeting::Challenge])?;
     play.responded().map(drop)
+}
+
+fn set_up_error(stop: Stop) -> String {
+    match stop {
+        Stop::Failed(failure) | Stop::Late(failure) | Stop::Disturbed(failure) => {
+            format!("{}, where there should have been {}", failure.got, failure.right.join(" or "))
+        }
+        Stop::NotRun(reason) => reason,
+    }
 }

@@ -12,10 +12,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::case::{Case, CaseInfo, Stop};
+use crate::case::{CaseInfo, Stop};
 use crate::gaps::Gaps;
 use crate::report::Report;
-use crate::run::{self, Job, Plan};
+use crate::run::{Course, Plan};
 use crate::select::Selection;
 use crate::transcript::Transcript;
 
@@ -54,10 +54,8 @@ type Stopper = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 /// All cases for servers, to be run against one.
 pub struct Suite {
     connector: Arc<dyn Connector>,
-    subject: String,
     settings: Settings,
-    selection: Selection,
-    gaps: Gaps,
+    course: Course,
 }
 
 impl Suite {
@@ -65,7 +63,6 @@ impl Suite {
     pub fn new(connector: impl Connector + 'static) -> Self {
         Self {
             connector: Arc::new(connector),
-            subject: "the server".to_owned(),
             settings: Settings {
                 secret: Vec::new(),
                 timeout: Duration::from_secs(10),
@@ -75,15 +72,14 @@ impl Suite {
                 seed: fastrand::u64(..),
                 stop: None,
             },
-            selection: Selection::default(),
-            gaps: Gaps::default(),
+            course: Course { subject: "the server".to_owned(), ..Course::default() },
         }
     }
 
     /// What the report calls the server.
     #[must_use]
     pub fn subject(mut self, subject: impl Into<String>) -> Self {
-        self.subject = subject.into();
+        self.course.subject = subject.into();
         self
     }
 
@@ -139,53 +135,38 @@ impl Suite {
     /// Which cases run.
     #[must_use]
     pub fn select(mut self, selection: Selection) -> Self {
-        self.selection = selection;
+        self.course.selection = selection;
         self
     }
 
     /// Failures that are expected.
     #[must_use]
     pub fn known_gaps(mut self, gaps: Gaps) -> Self {
-        self.gaps = gaps;
+        self.course.gaps = gaps;
         self
     }
 
     /// Runs the cases. It blocks until the last one has ended; that takes less than a minute if the server is right.
     #[must_use]
     pub fn run(self) -> Report {
-        let Self { connector, subject, settings, selection, gaps } = self;
-        let settings = Arc::new(settings);
-        let mut report = Report {
-            subject,
-            setup_error: None,
-            cases: Vec::new(),
-            stale_gaps: Vec::new(),
-            seed: settings.seed,
-        };
-        let cases = match selection.apply(cases::all(), Case::info) {
-            Ok(cases) => cases,
-            Err(error) => return Report { setup_error: Some(error.to_string()), ..report },
-        };
-        let set_up = Bench::new(Arc::clone(&connector), Arc::clone(&settings), Transcript::new(), "set-up");
-        if let Err(reason) = set_up_error(set_up) {
-            return Report { setup_error: Some(reason), ..report };
-        }
+        let Self { connector, settings, course } = self;
+        let (seed, settings) = (settings.seed, Arc::new(settings));
         let plan = Plan {
             quick_at_once: QUICK_AT_ONCE,
             limit: CASE_LIMIT + settings.timeout,
             tolerance: settings.tolerance,
         };
-        let jobs = cases.into_iter().map(|case| {
-            let (connector, settings) = (Arc::clone(&connector), Arc::clone(&settings));
-            let body = move |transcript: &Transcript| {
-                let (connector, settings) = (Arc::clone(&connector), Arc::clone(&settings));
-                case.run(&mut Bench::new(connector, settings, transcript.clone(), case.info().id))
-            };
-            Job { info: case.info(), body: Box::new(body) }
-        });
-        report.cases = run::run(jobs.collect(), plan);
-        report.stale_gaps = gaps.apply(&mut report.cases);
-        report
+        let bench = move |transcript: &Transcript, id| {
+            Bench::new(Arc::clone(&connector), Arc::clone(&settings), transcript.clone(), id)
+        };
+        let for_cases = bench.clone();
+        course.run(
+            seed,
+            cases::all(),
+            plan,
+            || set_up_error(bench(&Transcript::new(), "set-up")),
+            move |case, transcript| case.run(&mut for_cases(transcript, case.info().id)),
+        )
     }
 }
 
